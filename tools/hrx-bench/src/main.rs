@@ -1,0 +1,2 @@
+//! hrx-bench
+fn main() {}

@@ -1,0 +1,2 @@
+//! hrx-jit
+fn main() {}

@@ -1,0 +1,2 @@
+//! hrx-run
+fn main() {}
