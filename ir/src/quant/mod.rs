@@ -1,0 +1,141 @@
+//! Quantised block formats, each described once.
+//!
+//! A row of a quantised tensor is a sequence of blocks. A block holds integer *codes*, one an element, and scale data
+//! for *groups* of consecutive elements. Every format here has the form
+//!
+//! ```text
+//! element = scale[group] * (code - zero) - min[group]
+//! ```
+//!
+//! with `scale` and `min` in f32 (a product of at most two factors) and `zero` an integer. What a format is — where the
+//! bits of a code lie, how scales are packed — is one [`Format`] value in [`table`], made of [`Bytes`] and [`Scales`]
+//! expressions. The reference dequantisation ([`Format::dequantize_row`]), the tile interpreter and the compiler's
+//! expansion to byte operations all read that value.
+//!
+//! The layouts follow GGML's block structures as the GGUF specification and `gguf-py`'s `quants` module describe them.
+
+mod expr;
+mod table;
+
+pub use expr::{Bytes, Scales};
+pub use table::FORMATS;
+
+use crate::tile::Elem;
+
+/// Elements whose codes are read at once: every format's block is a multiple of it.
+pub const CHUNK: u32 = 32;
+
+/// A quantised block format.
+pub struct Format {
+    /// The name in the text form: GGML's name in lower case.
+    pub name: &'static str,
+    /// GGML's number of the type, as GGUF files have it.
+    pub ggml_id: u32,
+    /// Elements of a block.
+    pub block: u32,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Consecutive elements that share a scale.
+    pub group: u32,
+    /// Whether codes are signed bytes.
+    pub signed: bool,
+    /// The code that stands for zero before the minimum is taken off.
+    pub zero: i32,
+    /// The largest magnitude of a code.
+    pub max_code: u32,
+    /// The codes of a chunk of [`CHUNK`] elements.
+    pub codes: fn(chunk: u32) -> Bytes,
+    /// The scale of each group.
+    pub scales: fn() -> Scales,
+    /// The minimum of each group, where the format has one.
+    pub mins: Option<fn() -> Scales>,
+}
+
+impl PartialEq for Format {
+    fn eq(&self, other: &Format) -> bool {
+        self.ggml_id == other.ggml_id
+    }
+}
+
+impl Eq for Format {}
+
+impl std::fmt::Debug for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Format {
+    /// The format of that name (lower case, as `q4_k`).
+    pub fn from_name(name: &str) -> Option<&'static Format> {
+        FORMATS.iter().find(|f| f.name == name)
+    }
+
+    /// The format with GGML's number.
+    pub fn from_ggml_id(id: u32) -> Option<&'static Format> {
+        FORMATS.iter().find(|f| f.ggml_id == id)
+    }
+
+    /// Chunks of a block.
+    pub fn chunks(&self) -> u32 {
+        self.block / CHUNK
+    }
+
+    /// Groups of a block.
+    pub fn groups(&self) -> u32 {
+        self.block / self.group
+    }
+
+    /// The element type of the codes.
+    pub fn code_elem(&self) -> Elem {
+        if self.signed { Elem::I8 } else { Elem::U8 }
+    }
+
+    /// Whether [`offset`](Format::offset) can be other than zero.
+    pub fn has_offset(&self) -> bool {
+        self.zero != 0 || self.mins.is_some()
+    }
+
+    /// The codes of a chunk of one block, sign- or zero-extended.
+    pub fn code_values(&self, block: &[u8], chunk: u32) -> Vec<i32> {
+        let codes = (self.codes)(chunk).eval(block);
+        codes.into_iter().map(|b| if self.signed { i32::from(b as i8) } else { i32::from(b) }).collect()
+    }
+
+    /// The scale of each group of one block.
+    pub fn scale_values(&self, block: &[u8]) -> Vec<f32> {
+        (self.scales)().eval(block)
+    }
+
+    /// The minimum of each group of one block; zeros where the format has none.
+    pub fn min_values(&self, block: &[u8]) -> Vec<f32> {
+        match self.mins {
+            Some(mins) => mins().eval(block),
+            None => vec![0.0; self.groups() as usize],
+        }
+    }
+
+    /// The offset of a group: what the scaled code exceeds the element by, `scale * zero + min`.
+    pub fn offset(&self, scale: f32, min: f32) -> f32 {
+        scale * self.zero as f32 + min
+    }
+
+    /// Dequantises whole blocks as the format's reference does, bit for bit: `out` gets `block` elements for each
+    /// `block_bytes` of `bytes`.
+    ///
+    /// # Panics
+    /// If the lengths do not match or are not whole blocks.
+    pub fn dequantize_row(&self, bytes: &[u8], out: &mut [f32]) {
+        let (n, size) = (self.block as usize, self.block_bytes as usize);
+        assert!(bytes.len() % size == 0 && out.len() == bytes.len() / size * n, "whole blocks of {}", self.name);
+        for (block, out) in bytes.chunks_exact(size).zip(out.chunks_exact_mut(n)) {
+            let (scales, mins) = (self.scale_values(block), self.min_values(block));
+            for (chunk, out) in out.chunks_exact_mut(CHUNK as usize).enumerate() {
+                for (i, (code, out)) in self.code_values(block, chunk as u32).into_iter().zip(out).enumerate() {
+                    let g = (chunk * CHUNK as usize + i) / self.group as usize;
+                    *out = scales[g] * (code - self.zero) as f32 - mins[g];
+                }
+            }
+        }
+    }
+}

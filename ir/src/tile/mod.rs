@@ -1,0 +1,16 @@
+//! Tile IR: one kernel as SSA over statically shaped tiles.
+//!
+//! A kernel has parameters (strided [views](kernel::ViewData) of memory and scalars), a launch [grid](kernel::GridExpr)
+//! of independent programs, and a body that is given its program ids as values. Tiles are loaded, computed on and
+//! stored; loops carry values; quantised weights are read a [part of a block](op::BlockPart) at a time, by the
+//! description in [`crate::quant`].
+
+pub mod builder;
+pub mod kernel;
+pub mod op;
+pub mod types;
+
+pub use builder::Builder;
+pub use kernel::{Access, Block, Content, Extent, GridExpr, Inst, Kernel, Param, Value, ValueDef, View, ViewData};
+pub use op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, UnaryOp, result_type};
+pub use types::{Elem, MAX_RANK, Shape, Type};
