@@ -21,16 +21,26 @@
 //!
 //! One token's results do not depend on which other tokens share a launch: every tiling adds in the same order.
 
+mod argmax;
+mod attention;
+mod embed;
 mod emit;
 mod facts;
 mod linear;
 mod norm;
+mod rope;
 mod row;
+mod rowwise;
 mod slot;
 
+pub use argmax::ArgMax;
+pub use attention::{Attention, AttentionTiling};
+pub use embed::Embed;
 pub use facts::{Activation, Output, Real, TargetShape, TemplateError, WeightType};
 pub use linear::{Gated, Linear, LinearTiling};
 pub use norm::RmsNorm;
+pub use rope::{Rope, RopeOutput, Rotation};
+pub use rowwise::{RowOp, Rowwise};
 pub use slot::Slot;
 
 use hrx_ir::tile::Kernel;
@@ -82,4 +92,9 @@ macro_rules! requests {
 requests! {
     RmsNorm: "RMS normalisation of rows.",
     Linear: "Product with one or two weight matrices.",
+    Rope: "Rotary positions, and stores into a KV cache.",
+    Attention: "Attention over a KV cache.",
+    Embed: "Rows of an embedding table.",
+    Rowwise: "Elementwise work on rows.",
+    ArgMax: "Index of the largest element of each row.",
 }
