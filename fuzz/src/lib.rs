@@ -33,4 +33,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: &[Target] = &[Target { name: "cache_entry", run: cache_entry }];
+pub const TARGETS: &[Target] = &[Target {
+    name: "cache_entry",
+    run: cache_entry,
+}];
