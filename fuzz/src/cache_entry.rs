@@ -22,10 +22,7 @@ pub fn cache_entry(data: &[u8]) -> Reached {
     let body = &data[..data.len().saturating_sub(CHECKSUM_BYTES)];
     let mended = [body, blake3::hash(body).as_bytes()].concat();
     let other = Key::from_bytes(key.as_bytes().map(|byte| !byte));
-    assert!(
-        Entry::decode(&other, mended.clone()).is_err(),
-        "the entry of another key"
-    );
+    assert!(Entry::decode(&other, mended.clone()).is_err(), "the entry of another key");
     match Entry::decode(&key, mended) {
         Ok(entry) => {
             assert!(as_it_is.is_ok() || !data.ends_with(blake3::hash(body).as_bytes()));
@@ -41,8 +38,5 @@ pub fn cache_entry(data: &[u8]) -> Reached {
 fn check_round_trip(key: &Key, entry: &Entry) {
     let again = Entry::encode(key, entry.meta(), entry.payload());
     let again = Entry::decode(key, again).expect("what was encoded can be decoded");
-    assert_eq!(
-        (again.meta(), again.payload()),
-        (entry.meta(), entry.payload())
-    );
+    assert_eq!((again.meta(), again.payload()), (entry.meta(), entry.payload()));
 }

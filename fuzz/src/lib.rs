@@ -8,9 +8,11 @@
 //! and for cargo-fuzz a file in `fuzz_targets/` with its `[[bin]]`.
 
 mod cache_entry;
+mod gguf;
 pub mod mutate;
 
 pub use cache_entry::cache_entry;
+pub use gguf::gguf;
 
 /// How far an input got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +35,4 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: &[Target] = &[Target {
-    name: "cache_entry",
-    run: cache_entry,
-}];
+pub const TARGETS: &[Target] = &[Target { name: "cache_entry", run: cache_entry }, Target { name: "gguf", run: gguf }];

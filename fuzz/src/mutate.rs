@@ -86,9 +86,7 @@ fn write_integer(random: &mut Random, input: &mut [u8]) {
         1 => u64::MAX,
         2 => power,
         3 => power.wrapping_sub(1),
-        4 => (input.len() as u64)
-            .wrapping_add(random.below(17) as u64)
-            .wrapping_sub(8),
+        4 => (input.len() as u64).wrapping_add(random.below(17) as u64).wrapping_sub(8),
         5 => present.wrapping_add(1),
         6 => present.wrapping_sub(1),
         _ => present.wrapping_mul(power),
@@ -146,17 +144,13 @@ pub fn drive(target: &Target, seeds: &[Vec<u8>], time: Duration) -> Result<Repor
 }
 
 fn run_one(target: &Target, input: &[u8], report: &mut Report) -> Result<Reached, Failure> {
-    let failure = |message| Failure {
-        input: input.to_vec(),
-        message,
-    };
+    let failure = |message| Failure { input: input.to_vec(), message };
     let begin = Instant::now();
-    let reached =
-        panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input))).map_err(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            failure(text.unwrap_or("a panic without a message").to_owned())
-        })?;
+    let reached = panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input))).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        failure(text.unwrap_or("a panic without a message").to_owned())
+    })?;
     if begin.elapsed() > MAX_TIME {
         return Err(failure(format!("took {:?}", begin.elapsed())));
     }
@@ -175,11 +169,7 @@ mod tests {
         match data {
             [b'M', b'G', len, rest @ ..] => {
                 let payload = &rest[..usize::from(*len)];
-                if payload.is_empty() {
-                    Reached::Inside
-                } else {
-                    Reached::End
-                }
+                if payload.is_empty() { Reached::Inside } else { Reached::End }
             }
             _ => Reached::FirstCheck,
         }
@@ -187,16 +177,9 @@ mod tests {
 
     #[test]
     fn a_mistake_is_found_and_the_input_reproduces_it() {
-        let target = Target {
-            name: "careless",
-            run: careless,
-        };
+        let target = Target { name: "careless", run: careless };
         let failure = drive(&target, &[b"MG\x02ab".to_vec()], Duration::from_secs(20)).unwrap_err();
-        assert!(
-            failure.message.contains("out of range"),
-            "{}",
-            failure.message
-        );
+        assert!(failure.message.contains("out of range"), "{}", failure.message);
         assert!(panic::catch_unwind(|| careless(&failure.input)).is_err());
     }
 

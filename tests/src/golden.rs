@@ -13,15 +13,13 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::npy::Matrix;
+use hrx::npy::{self, Matrix, NpyError};
 
 /// The four architectures that run so far, as `general.architecture` names them.
 pub const ARCHITECTURES: [&str; 4] = ["llama", "qwen2", "qwen3", "gemma3"];
 
 /// The tensor types that run so far.
-pub const TYPES: [&str; 11] = [
-    "F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K",
-];
+pub const TYPES: [&str; 11] = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"];
 
 /// Reference data that is missing or not as described.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +32,9 @@ pub enum GoldenError {
         /// The reason.
         source: io::Error,
     },
+    /// A file of logits cannot be read or is not a float32 matrix.
+    #[error(transparent)]
+    Npy(#[from] NpyError),
     /// A file has another form than it should.
     #[error("{}: {what}", path.display())]
     Form {
@@ -111,23 +112,14 @@ impl Model {
     /// Whether its architecture and all of its tensor types are among those that run so far.
     pub fn is_supported(&self) -> bool {
         ARCHITECTURES.contains(&self.arch.as_str())
-            && self
-                .variant
-                .strip_prefix(&self.arch)
-                .is_some_and(|rest| rest != "-moe")
-            && self
-                .tensor_types
-                .keys()
-                .all(|kind| TYPES.contains(&kind.as_str()))
+            && self.variant.strip_prefix(&self.arch).is_some_and(|rest| rest != "-moe")
+            && self.tensor_types.keys().all(|kind| TYPES.contains(&kind.as_str()))
     }
 
     /// Bound on the median row NMSE: 1.25 times that of the reference engine, and 1e-6 where the
     /// weights are not quantised (F32, F16), whichever is less.
     pub fn nmse_bound(&self) -> f64 {
-        let exact = self
-            .tensor_types
-            .keys()
-            .all(|kind| kind == "F32" || kind == "F16");
+        let exact = self.tensor_types.keys().all(|kind| kind == "F32" || kind == "F16");
         let anchored = 1.25 * self.anchor.default.nmse_pos_median;
         if exact { anchored.min(1e-6) } else { anchored }
     }
@@ -152,11 +144,7 @@ impl Prompt {
     /// The part of the greedy continuation before the first step that two correct engines may
     /// decide differently (margin below 0.05).
     pub fn clear_greedy(&self) -> &[u32] {
-        let clear = self
-            .margin
-            .iter()
-            .take_while(|&&margin| margin >= 0.05)
-            .count();
+        let clear = self.margin.iter().take_while(|&&margin| margin >= 0.05).count();
         &self.greedy[..clear.min(self.greedy.len())]
     }
 }
@@ -189,23 +177,14 @@ impl Golden {
     pub fn locate() -> Self {
         let shared = std::env::var_os("HRX_SHARED").map(PathBuf::from);
         let beside = repository().parent().map(|parent| parent.join("shared"));
-        let whole = [shared, beside]
-            .into_iter()
-            .flatten()
-            .map(|dir| dir.join("golden"));
-        let found = whole
-            .into_iter()
-            .find(|dir| dir.join("models/index.json").is_file());
-        Self {
-            dir: found.unwrap_or_else(|| repository().join("tests/golden")),
-        }
+        let whole = [shared, beside].into_iter().flatten().map(|dir| dir.join("golden"));
+        let found = whole.into_iter().find(|dir| dir.join("models/index.json").is_file());
+        Self { dir: found.unwrap_or_else(|| repository().join("tests/golden")) }
     }
 
     /// The compact set of this repository, which is always there.
     pub fn compact() -> Self {
-        Self {
-            dir: repository().join("tests/golden"),
-        }
+        Self { dir: repository().join("tests/golden") }
     }
 
     /// Where the set lies; `models`, `real` and `tokenizers` are below.
@@ -224,9 +203,7 @@ impl Golden {
         }
         let models = self.dir.join("models");
         let rows: Vec<Row> = read_json(&models.join("index.json"))?;
-        rows.iter()
-            .map(|row| checked(&models.join(&row.json)))
-            .collect()
+        rows.iter().map(|row| checked(&models.join(&row.json))).collect()
     }
 
     /// The model's file.
@@ -240,15 +217,12 @@ impl Golden {
     /// The file is missing, malformed, or has another number of rows.
     pub fn logits(&self, model: &Model) -> Result<Matrix, GoldenError> {
         let path = self.dir.join("models").join(&model.logits);
-        let logits = Matrix::read_npy(&path)?;
-        let (rows, wanted) = (logits.rows().len(), model.n_prompt + model.n_decode);
+        let logits = npy::read(&path)?;
+        let (rows, wanted) = (logits.rows, model.n_prompt + model.n_decode);
         if rows == wanted {
             return Ok(logits);
         }
-        Err(GoldenError::Form {
-            path,
-            what: format!("{rows} rows, {wanted} wanted"),
-        })
+        Err(GoldenError::Form { path, what: format!("{rows} rows, {wanted} wanted") })
     }
 
     /// The real models of the set whose files are as published, by name.
@@ -257,10 +231,7 @@ impl Golden {
     /// A description is missing or malformed.
     pub fn published_models(&self) -> Result<Vec<RealModel>, GoldenError> {
         let dir = self.dir.join("real");
-        let io = |source| GoldenError::Io {
-            path: dir.clone(),
-            source,
-        };
+        let io = |source| GoldenError::Io { path: dir.clone(), source };
         let mut paths = Vec::new();
         for file in fs::read_dir(&dir).map_err(io)? {
             let path = file.map_err(io)?.path();
@@ -277,14 +248,9 @@ impl Golden {
 /// so on stderr.
 pub fn real_model_file(name: &str) -> Option<PathBuf> {
     let dir = std::env::var_os("HRX_MODELS").map(PathBuf::from);
-    let path = dir
-        .unwrap_or_else(|| repository().join(".models"))
-        .join(name);
+    let path = dir.unwrap_or_else(|| repository().join(".models")).join(name);
     if !path.is_file() {
-        eprintln!(
-            "skipped: {} is missing (cargo xtask models)",
-            path.display()
-        );
+        eprintln!("skipped: {} is missing (cargo xtask models)", path.display());
         return None;
     }
     Some(path)
@@ -299,46 +265,31 @@ pub fn repository() -> &'static Path {
 fn checked(path: &Path) -> Result<Model, GoldenError> {
     let model: Model = read_json(path)?;
     let rows = model.n_prompt + model.n_decode;
-    let lengths = [
-        model.tokens.len(),
-        model.greedy.len(),
-        model.top2_margin.len(),
-    ];
+    let lengths = [model.tokens.len(), model.greedy.len(), model.top2_margin.len()];
     if lengths == [model.n_prompt, model.n_decode, rows] {
         return Ok(model);
     }
     let what = format!("lists of {lengths:?} numbers, against n_prompt and n_decode");
-    Err(GoldenError::Form {
-        path: path.to_owned(),
-        what,
-    })
+    Err(GoldenError::Form { path: path.to_owned(), what })
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, GoldenError> {
-    let file = File::open(path).map_err(|source| GoldenError::Io {
-        path: path.to_owned(),
-        source,
-    })?;
-    serde_json::from_reader(BufReader::new(file)).map_err(|error| GoldenError::Form {
-        path: path.to_owned(),
-        what: error.to_string(),
-    })
+    let file = File::open(path).map_err(|source| GoldenError::Io { path: path.to_owned(), source })?;
+    serde_json::from_reader(BufReader::new(file))
+        .map_err(|error| GoldenError::Form { path: path.to_owned(), what: error.to_string() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logits::{Comparison, argmax};
+    use crate::logits::{Comparison, argmax, rows};
 
     #[test]
     fn compact_set_covers_what_runs() {
         let models = Golden::compact().models().expect("models");
         assert!(models.iter().all(Model::is_supported));
         for arch in ARCHITECTURES {
-            assert!(
-                models.iter().any(|model| model.arch == arch),
-                "no golden for {arch}"
-            );
+            assert!(models.iter().any(|model| model.arch == arch), "no golden for {arch}");
         }
         for kind in TYPES {
             let has = |model: &Model| model.tensor_types.contains_key(kind);
@@ -356,28 +307,14 @@ mod tests {
                 assert_eq!(size, model.size, "{}", model.file);
                 let logits = golden.logits(model).expect("logits");
                 // The reference chose the tokens that were fed back.
-                for (s, row) in logits
-                    .rows()
-                    .skip(model.n_prompt - 1)
-                    .take(model.n_decode)
-                    .enumerate()
-                {
-                    assert_eq!(
-                        argmax(row) as u32,
-                        model.greedy[s],
-                        "{} step {s}",
-                        model.file
-                    );
+                for (s, row) in rows(&logits).skip(model.n_prompt - 1).take(model.n_decode).enumerate() {
+                    assert_eq!(argmax(row) as u32, model.greedy[s], "{} step {s}", model.file);
                 }
-                for (row, margin) in logits.rows().zip(&model.top2_margin) {
+                for (row, margin) in rows(&logits).zip(&model.top2_margin) {
                     let mut sorted = row.to_vec();
                     sorted.sort_by(|a, b| b.total_cmp(a));
                     let found = f64::from(sorted[0] - sorted[1]);
-                    assert!(
-                        (found - margin).abs() <= 1e-3 * margin.max(1e-2),
-                        "{}",
-                        model.file
-                    );
+                    assert!((found - margin).abs() <= 1e-3 * margin.max(1e-2), "{}", model.file);
                 }
                 assert_eq!(Comparison::of(&logits, &logits).median(), 0.0);
                 assert!(model.nmse_bound() > 0.0);
@@ -388,13 +325,8 @@ mod tests {
     #[test]
     fn bounds_follow_the_weights() {
         let models = Golden::compact().models().expect("models");
-        let bound = |name: &str| {
-            models
-                .iter()
-                .find(|model| model.file == name)
-                .expect("in the compact set")
-                .nmse_bound()
-        };
+        let bound =
+            |name: &str| models.iter().find(|model| model.file == name).expect("in the compact set").nmse_bound();
         assert_eq!(bound("llama-F16.gguf"), 1e-6);
         assert!((bound("llama-Q8_0.gguf") - 1.25 * 3.344e-4).abs() < 1e-6);
     }
@@ -403,13 +335,7 @@ mod tests {
     fn published_models_have_clear_answers() {
         let models = Golden::compact().published_models().expect("real models");
         let names: Vec<&str> = models.iter().map(|model| model.model.as_str()).collect();
-        assert_eq!(
-            names,
-            [
-                "SmolLM2-135M-Instruct.Q4_1.gguf",
-                "gemma-3-270m-q4_k_m.gguf"
-            ]
-        );
+        assert_eq!(names, ["SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"]);
         for prompt in models.iter().flat_map(|model| &model.prompts) {
             assert_eq!(prompt.greedy.len(), prompt.margin.len());
             assert_eq!(prompt.top10[0].0, prompt.greedy[0]);
@@ -421,19 +347,14 @@ mod tests {
     #[test]
     fn malformed_data_is_an_error() {
         let dir = tempfile::tempdir().expect("a directory");
-        let golden = Golden {
-            dir: dir.path().to_owned(),
-        };
+        let golden = Golden { dir: dir.path().to_owned() };
         let missing = golden.models().unwrap_err();
         assert!(missing.to_string().contains("index.json"), "{missing}");
         fs::create_dir(dir.path().join("models")).unwrap();
         fs::write(dir.path().join("models/index.json"), "[{}]").unwrap();
         let malformed = golden.models().unwrap_err();
-        assert!(
-            malformed.to_string().contains("missing field `json`"),
-            "{malformed}"
-        );
+        assert!(malformed.to_string().contains("missing field `json`"), "{malformed}");
         fs::write(dir.path().join("bad.npy"), "not an array").unwrap();
-        assert!(Matrix::read_npy(&dir.path().join("bad.npy")).is_err());
+        assert!(npy::read(&dir.path().join("bad.npy")).is_err());
     }
 }

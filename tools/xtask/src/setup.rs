@@ -2,7 +2,7 @@
 //!
 //! LLVM is linked as a shared library, so of LLVM's own dependencies (zlib, zstd, libxml2, z3,
 //! Polly) only the run-time packages matter, and those come with `libllvm22`. Static linking would
-//! want their `-dev` packages.
+//! want their `-dev` packages. A C compiler was needed to build this program and is therefore there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,15 +17,11 @@ struct Need {
 }
 
 const NEEDS: &[Need] = &[
+    Need { package: "llvm-22-dev", what: "LLVM 22 with its headers and shared library", present: has_llvm },
     Need {
-        package: "llvm-22-dev",
-        what: "LLVM 22 with its headers and shared library",
-        present: has_llvm,
-    },
-    Need {
-        package: "build-essential",
-        what: "a C compiler and linker",
-        present: || succeeds(command("cc").arg("--version")),
+        package: "g++",
+        what: "a C++ compiler and its library, which LLVM wants linked",
+        present: || succeeds(command("c++").arg("--version")),
     },
     Need {
         package: "python3-pip",
@@ -39,12 +35,7 @@ const NEEDS: &[Need] = &[
 /// # Errors
 /// Not Debian, no rights to install, or the installation fails. The message says what to install.
 pub fn run() -> Result<(), String> {
-    let missing = || {
-        NEEDS
-            .iter()
-            .filter(|need| !(need.present)())
-            .collect::<Vec<_>>()
-    };
+    let missing = || NEEDS.iter().filter(|need| !(need.present)()).collect::<Vec<_>>();
     let needs = missing();
     if needs.is_empty() {
         println!("setup: everything is there");
@@ -62,12 +53,7 @@ pub fn run() -> Result<(), String> {
     let refused = |error| format!("{error}; install as root: {wanted}");
     run_command(apt_get()?.arg("update")).map_err(refused)?;
     let packages = needs.iter().map(|need| need.package);
-    run_command(
-        apt_get()?
-            .args(["install", "-y", "--no-install-recommends"])
-            .args(packages),
-    )
-    .map_err(refused)?;
+    run_command(apt_get()?.args(["install", "-y", "--no-install-recommends"]).args(packages)).map_err(refused)?;
     match missing().as_slice() {
         [] => Ok(()),
         needs => Err(format!("installed, but still not found: {}", list(needs))),
@@ -93,15 +79,8 @@ fn apt_get() -> Result<Command, String> {
         sudo.arg(ENVIRONMENT[0]);
         sudo
     } else {
-        let wanted = list(
-            &NEEDS
-                .iter()
-                .filter(|need| !(need.present)())
-                .collect::<Vec<_>>(),
-        );
-        return Err(format!(
-            "neither root nor sudo here; let root install: {wanted}"
-        ));
+        let wanted = list(&NEEDS.iter().filter(|need| !(need.present)()).collect::<Vec<_>>());
+        return Err(format!("neither root nor sudo here; let root install: {wanted}"));
     };
     line.args([ENVIRONMENT[1], "apt-get"]);
     Ok(line)
@@ -115,9 +94,8 @@ fn llvm_prefix() -> PathBuf {
 fn has_llvm() -> bool {
     let prefix = llvm_prefix();
     let config = |argument: &str| output(command(prefix.join("bin/llvm-config")).arg(argument));
-    let path_exists = |dir: Option<String>, file: &str| {
-        dir.is_some_and(|dir| Path::new(dir.trim()).join(file).exists())
-    };
+    let path_exists =
+        |dir: Option<String>, file: &str| dir.is_some_and(|dir| Path::new(dir.trim()).join(file).exists());
     config("--version").is_some_and(|version| version.starts_with("22."))
         && path_exists(config("--includedir"), "llvm-c/Core.h")
         && path_exists(config("--libdir"), "libLLVM.so")

@@ -24,8 +24,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
 
 /// Where cargo puts what it builds.
 pub fn target_dir() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| root().join("target"), |dir| root().join(dir))
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
 /// Prints the command line, runs it with our own input and output, and wants success.
@@ -41,15 +40,8 @@ pub fn run(command: &mut Command) -> Result<(), String> {
 
 /// Runs quietly and returns what it wrote on stdout; `None` if it cannot be run or fails.
 pub fn output(command: &mut Command) -> Option<String> {
-    let output = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Whether the command runs and succeeds.
@@ -67,9 +59,7 @@ fn command_line(command: &Command) -> String {
         Err(_) => program.to_string_lossy().into_owned(),
     };
     let quoted = |word: &OsStr| {
-        let below = Path::new(word)
-            .strip_prefix(root())
-            .map_or(word, Path::as_os_str);
+        let below = Path::new(word).strip_prefix(root()).map_or(word, Path::as_os_str);
         let word = below.to_string_lossy().into_owned();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
         match !word.is_empty() && word.chars().all(plain) {
@@ -77,10 +67,7 @@ fn command_line(command: &Command) -> String {
             false => format!("'{}'", word.replace('\'', r"'\''")),
         }
     };
-    std::iter::once(program)
-        .chain(command.get_args().map(quoted))
-        .collect::<Vec<_>>()
-        .join(" ")
+    std::iter::once(program).chain(command.get_args().map(quoted)).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -90,14 +77,9 @@ mod tests {
     #[test]
     fn command_lines_can_be_pasted() {
         let mut command = command(root().join("target/release/hrx-run"));
-        command
-            .arg(root().join(".models/a.gguf"))
-            .args(["-p", "it's on", "-n", "8", ""]);
+        command.arg(root().join(".models/a.gguf")).args(["-p", "it's on", "-n", "8", ""]);
         let line = command_line(&command);
-        assert_eq!(
-            line,
-            r"target/release/hrx-run .models/a.gguf -p 'it'\''s on' -n 8 ''"
-        );
+        assert_eq!(line, r"target/release/hrx-run .models/a.gguf -p 'it'\''s on' -n 8 ''");
     }
 
     #[test]

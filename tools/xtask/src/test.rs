@@ -14,38 +14,15 @@ type Step = (&'static str, fn() -> Result<(), String>);
 
 const STEPS: &[Step] = &[
     ("setup", setup::run),
-    ("format", || {
-        run_command(cargo().args(["fmt", "--all", "--check"]))
-    }),
-    ("lint", || {
-        run_command(cargo().args([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ]))
-    }),
+    ("format", || run_command(cargo().args(["fmt", "--all", "--check"]))),
+    ("lint", || run_command(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
     ("models", models::run),
     ("tests", tests),
-    ("doc tests", || {
-        run_command(cargo().args(["test", "--workspace", "--doc"]))
-    }),
-    ("examples", || {
-        run_command(cargo().args(["build", "--package", "hrx", "--examples"]))
-    }),
+    ("doc tests", || run_command(cargo().args(["test", "--workspace", "--doc"]))),
+    ("examples", || run_command(cargo().args(["build", "--package", "hrx", "--examples"]))),
     ("fuzz", || {
         let mut fuzz = cargo();
-        fuzz.args([
-            "test",
-            "--package",
-            "hrx-fuzz",
-            "--test",
-            "mutate",
-            "--",
-            "--nocapture",
-        ]);
+        fuzz.args(["test", "--package", "hrx-fuzz", "--test", "mutate", "--", "--nocapture"]);
         run_command(fuzz.env("HRX_FUZZ_SECONDS", FUZZ_SECONDS))
     }),
 ];
@@ -67,11 +44,7 @@ pub fn run() -> Result<(), String> {
         times.push(format!("{name} {seconds:.0} s"));
     }
     let total = start.elapsed().as_secs_f64();
-    println!(
-        "\nxtask test: all {} steps passed in {total:.0} s ({})",
-        STEPS.len(),
-        times.join(", ")
-    );
+    println!("\nxtask test: all {} steps passed in {total:.0} s ({})", STEPS.len(), times.join(", "));
     Ok(())
 }
 
