@@ -3,8 +3,8 @@
 //! Nodes are visited in order. One that another node's kernel takes over (a *part*) makes no step of its own; the
 //! [`Fusion`] pass decides which. Every other node (a *root*) makes the step for itself and its parts.
 
-use super::norms::norm_request;
-use crate::exec::rope::RopeTables;
+use super::fusion::{Fusion, needed_nodes};
+use super::rope::RopeTables;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use hrx_ir::graph::{Graph, Input, KvCache, Node, Op, RopeSpec, RopeStyle, Rows, Tensor};
 use hrx_ir::quant::CHUNK;
@@ -108,6 +108,7 @@ pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape) -> 
     let fusion = Fusion::find(graph, &needed, output);
     let mut l = Lowerer {
         graph,
+        output,
         mode,
         shape: *shape,
         parts: fusion.parts,
@@ -129,91 +130,7 @@ pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape) -> 
     Ok(Lowered { steps: l.steps, bufs: l.bufs, ropes: l.ropes, caches: graph.caches().map(|(_, c)| c).collect(), output })
 }
 
-/// The nodes that an output depends on.
-fn needed_nodes(graph: &Graph, output: Tensor) -> HashSet<Node> {
-    let mut needed = HashSet::new();
-    let mut work = vec![output];
-    while let Some(t) = work.pop() {
-        if let Some(node) = graph.producer(t)
-            && needed.insert(node)
-        {
-            work.extend(graph.op(node).operands());
-        }
-    }
-    needed
-}
-
-/// Which nodes are part of another's kernel.
-struct Fusion {
-    parts: HashSet<Node>,
-}
-
-impl Fusion {
-    fn find(graph: &Graph, needed: &HashSet<Node>, output: Tensor) -> Fusion {
-        let mut f = Fusion { parts: HashSet::new() };
-        // The producer of a tensor if nothing else reads it.
-        let only = |t: Tensor| {
-            let users = graph.users(t).iter().filter(|n| needed.contains(n)).count();
-            graph.producer(t).filter(|_| users == 1 && t != output)
-        };
-        for node in graph.nodes.keys().filter(|n| needed.contains(n)) {
-            match *graph.op(node) {
-                Op::Glu { gate, up, .. } => {
-                    if let (Some(g), Some(u)) = (only(gate), only(up))
-                        && gated_pair(graph, g, u)
-                    {
-                        f.parts.extend([g, u]);
-                    }
-                }
-                Op::Add { a, b } => {
-                    let fits = |n: &Node| !f.parts.contains(n) && takes_residual(graph, *n);
-                    if let Some(n) = [a, b].into_iter().filter_map(only).find(fits) {
-                        f.parts.insert(n);
-                    }
-                }
-                Op::SoftCap { x, .. } | Op::Scale { x, .. } => {
-                    if let Some(n) = only(x).filter(|&n| matches!(graph.op(n), Op::Linear { .. })) {
-                        f.parts.insert(n);
-                    }
-                }
-                Op::Rope { x, spec, .. } => {
-                    let per_head = |n: &Node| matches!(*graph.op(*n), Op::RmsNorm { weight, .. } if graph.cols(weight) == spec.head_dim);
-                    if let Some(n) = only(x).filter(per_head) {
-                        f.parts.insert(n);
-                    }
-                }
-                Op::KvStore { k, .. } => {
-                    if let Some(n) = only(k).filter(|&n| matches!(graph.op(n), Op::Rope { .. })) {
-                        f.parts.insert(n);
-                    }
-                }
-                _ => {}
-            }
-        }
-        f
-    }
-}
-
-/// Whether two linear layers of one input can be one gated kernel.
-fn gated_pair(graph: &Graph, gate: Node, up: Node) -> bool {
-    match (graph.op(gate), graph.op(up)) {
-        (Op::Linear { x, weight, bias: None }, Op::Linear { x: y, weight: v, bias: None }) => {
-            x == y && linear_input(graph, *weight) == linear_input(graph, *v)
-        }
-        _ => false,
-    }
-}
-
-/// Whether a node's kernel can add a residual to its result.
-fn takes_residual(graph: &Graph, node: Node) -> bool {
-    match *graph.op(node) {
-        Op::Linear { .. } => true,
-        Op::RmsNorm { x, weight, .. } => graph.cols(weight) == graph.cols(x),
-        _ => false,
-    }
-}
-
-fn weight_type(graph: &Graph, t: Tensor) -> WeightType {
+pub(super) fn weight_type(graph: &Graph, t: Tensor) -> WeightType {
     match graph.weight(t).map(|w| w.content) {
         Some(Content::Quant(f)) => WeightType::Quant(f),
         Some(Content::Elem(e)) => WeightType::Float(e),
@@ -221,12 +138,13 @@ fn weight_type(graph: &Graph, t: Tensor) -> WeightType {
     }
 }
 
-fn linear_input(graph: &Graph, weight: Tensor) -> Output {
+pub(super) fn linear_input(graph: &Graph, weight: Tensor) -> Output {
     kt::Linear::input(weight_type(graph, weight))
 }
 
 struct Lowerer<'g> {
     graph: &'g Graph,
+    output: Tensor,
     mode: Mode,
     shape: TargetShape,
     parts: HashSet<Node>,
@@ -304,16 +222,16 @@ impl<'g> Lowerer<'g> {
         }
     }
 
-    /// The norm that goes into the kernel of a linear layer reading `x`: where there is one token, and the norm's result
-    /// is read by linear layers alone.
+    /// The norm whose result is `x`, if it goes into the kernels that read it: where there is one token, and all readers
+    /// are linear layers.
     fn norm_into(&self, x: Tensor) -> Option<(Tensor, Tensor, f32)> {
         let x = self.resolve(x);
-        let linear_only = self.graph.users(x).iter().all(|&n| matches!(self.graph.op(n), Op::Linear { .. }));
+        let linear_only = || self.graph.users(x).iter().all(|&n| matches!(self.graph.op(n), Op::Linear { .. }));
         match self.graph.producer_op(x) {
             Some(&Op::RmsNorm { x: input, weight, eps })
                 if self.mode == Mode::Decode
-                    && linear_only
-                    && !self.wanted.get(&x).is_some_and(|w| w.contains(&Output::F32) && w.len() == 1)
+                    && x != self.output
+                    && linear_only()
                     && self.graph.cols(weight) == self.graph.cols(input) =>
             {
                 Some((input, weight, eps))
@@ -343,10 +261,6 @@ impl<'g> Lowerer<'g> {
                 None => {}
             }
         }
-    }
-
-    fn wants(&self, t: Tensor, form: Output) -> bool {
-        self.wanted.get(&t).is_some_and(|w| w.contains(&form))
     }
 
     /// Memory for a tensor in a form.
@@ -534,9 +448,7 @@ impl<'g> Lowerer<'g> {
 
     /// A norm of whole rows or of each head, with a residual added where one is given.
     fn norm(&mut self, node: Node, t: Tensor, [x, weight]: [Tensor; 2], eps: f32, residual: Option<Tensor>) {
-        // Its readers took it over.
-        if residual.is_none() && self.graph.users(t).iter().all(|&n| self.takes_norm(n, t)) && !self.wanted.contains_key(&t)
-        {
+        if residual.is_none() && self.norm_into(t).is_some() {
             return;
         }
         let graph = self.graph;
@@ -549,7 +461,20 @@ impl<'g> Lowerer<'g> {
         } else {
             &[Output::F32, Output::Q8]
         };
-        let request = |output| norm_request(k, group, eps, residual.is_some(), output);
+        let request = |output| match k == group {
+            true => kt::RmsNorm { k, eps: Real(eps), residual: residual.is_some(), indexed: false, output }.into(),
+            // Each head: the walk over heads without a rotation.
+            false => kt::Rope {
+                heads: k / group,
+                head_dim: group,
+                n_rot: 0,
+                rotation: kt::Rotation::None,
+                norm: Some(Real(eps)),
+                scale: None,
+                output: kt::RopeOutput::F32,
+            }
+            .into(),
+        };
         self.produce(node, t, forms, request, &|s| match s {
             Slot::NTokens => Some(Operand::RowCount(rows)),
             Slot::X => Some(Operand::Buf(x)),
@@ -557,10 +482,6 @@ impl<'g> Lowerer<'g> {
             Slot::Residual => residual.map(Operand::Buf),
             _ => None,
         });
-    }
-
-    fn takes_norm(&self, user: Node, t: Tensor) -> bool {
-        matches!(*self.graph.op(user), Op::Linear { x, .. } if self.resolve(x) == t) && self.norm_into(t).is_some()
     }
 
     fn rowwise(&mut self, node: Node, t: Tensor, op: kt::RowOp, [x, y]: [Option<Tensor>; 2]) {

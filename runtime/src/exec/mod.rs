@@ -13,9 +13,9 @@
 //! * [`kernels`]: requests to loaded kernels, by way of the cache.
 //! * [`program`]: all of it for one kind of step, recorded on a device.
 
+mod fusion;
 pub mod kernels;
 pub mod lower;
-mod norms;
 pub mod plan;
 pub mod program;
 pub mod rope;
