@@ -1,1 +1,3 @@
-//! hrx-tests
+//! Whole-system tests, and what they share.
+
+pub mod filetest;

@@ -135,7 +135,8 @@ fn large_scores_neither_overflow_nor_vanish() {
 #[test]
 fn tilings_are_chosen_within_the_registers() {
     for (lanes, registers) in [(4, 16), (8, 16), (16, 32), (1, 2)] {
-        for (group, head_dim, tokens) in [(1, 64, 1), (3, 64, 512), (4, 256, 64), (7, 128, 2), (16, 80, 8), (12, 8, 1)] {
+        for (group, head_dim, tokens) in [(1, 64, 1), (3, 64, 512), (4, 256, 64), (7, 128, 2), (16, 80, 8), (12, 8, 1)]
+        {
             let shape = TargetShape { lanes, registers };
             let tiling = AttentionTiling::choose(&shape, group, head_dim, tokens);
             let a = Attention { heads: group, kv_heads: 1, head_dim, tiling, ..BASE };

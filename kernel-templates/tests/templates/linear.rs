@@ -83,7 +83,8 @@ fn case(l: &Linear, t: usize, seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
 fn check_case(l: &Linear, t: usize, seed: u64) {
     let (args, want) = case(l, t, seed);
     // A norm's rounding to f32 may tip a code over; the sum then differs by a step of one input.
-    let (tight, loose) = if l.norm.is_some() && Linear::input(l.weight) == Output::Q8 { (1e-2, 1e-2) } else { (3e-6, 2e-5) };
+    let (tight, loose) =
+        if l.norm.is_some() && Linear::input(l.weight) == Output::Q8 { (1e-2, 1e-2) } else { (3e-6, 2e-5) };
     for (options, tolerance) in [(Options::default(), tight), (Options::exact(), loose)] {
         let done = launch(l, &args, &options);
         match l.output {

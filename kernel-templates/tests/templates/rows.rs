@@ -2,9 +2,7 @@ use crate::support::*;
 use hrx_ir::quant::FORMATS;
 use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
-use hrx_templates::{
-    Activation, ArgMax, Embed, Output, Real, RmsNorm, RowOp, Rowwise, Slot, Template, WeightType,
-};
+use hrx_templates::{Activation, ArgMax, Embed, Output, Real, RmsNorm, RowOp, Rowwise, Slot, Template, WeightType};
 use proptest::prelude::*;
 
 fn out(output: Output, n: usize) -> Vec<(Slot, Data)> {
@@ -112,7 +110,8 @@ fn quantising_is_the_definition_to_the_bit() {
 fn embedding_rows_are_dequantised() {
     let mut r = Random::new(5);
     let ids = [2, 0, 2, 1];
-    let lookup = |table: &[f64], k: usize| ids.iter().flat_map(|&i| table[i * k..(i + 1) * k].to_vec()).collect::<Vec<_>>();
+    let lookup =
+        |table: &[f64], k: usize| ids.iter().flat_map(|&i| table[i * k..(i + 1) * k].to_vec()).collect::<Vec<_>>();
     let ids32 = ids.map(|i| i as i32);
     for f in FORMATS {
         let k = 3 * f.block;
@@ -121,7 +120,8 @@ fn embedding_rows_are_dequantised() {
         f.dequantize_row(&bytes, &mut table);
         let table: Vec<f64> = table.into_iter().map(f64::from).collect();
         let embed = Embed { rows: 3, k, table: WeightType::Quant(f), scale: None };
-        let mut args = vec![(Slot::NTokens, Data::Scalar(4)), (Slot::Ids, i32s(&ids32)), (Slot::Table, Data::Bytes(bytes))];
+        let mut args =
+            vec![(Slot::NTokens, Data::Scalar(4)), (Slot::Ids, i32s(&ids32)), (Slot::Table, Data::Bytes(bytes))];
         args.extend(out(Output::F32, 4 * k as usize));
         let want = lookup(&table, k as usize);
         check_output(&embed, &args, Output::F32, &want);

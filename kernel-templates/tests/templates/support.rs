@@ -77,7 +77,8 @@ pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options
         };
         by_slot.insert(*slot, arg);
     }
-    let args: Vec<Arg> = template.slots().iter().map(|s| *by_slot.get(s).unwrap_or_else(|| panic!("no {s:?}"))).collect();
+    let args: Vec<Arg> =
+        template.slots().iter().map(|s| *by_slot.get(s).unwrap_or_else(|| panic!("no {s:?}"))).collect();
     run(&kernel, &args, &mut memory, options).unwrap_or_else(|e| panic!("{e}\n{kernel}"));
     for (slot, (id, _)) in &buffers {
         assert_eq!(memory.first_unwritten(*id), None, "{}: {slot:?} is not written", template.name());
@@ -203,7 +204,5 @@ pub fn rms_norm(x: &[f64], w: &[f64], eps: f64) -> Vec<f64> {
 
 /// x · wᵀ for x `[_, k]`, w `[_, k]`.
 pub fn matmul(x: &[f64], w: &[f64], k: usize) -> Vec<f64> {
-    x.chunks(k)
-        .flat_map(|x| w.chunks(k).map(move |w| x.iter().zip(w).map(|(a, b)| a * b).sum::<f64>()))
-        .collect()
+    x.chunks(k).flat_map(|x| w.chunks(k).map(move |w| x.iter().zip(w).map(|(a, b)| a * b).sum::<f64>())).collect()
 }
