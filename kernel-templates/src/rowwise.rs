@@ -1,7 +1,7 @@
 //! Elementwise work on rows, for where it is not part of another kernel.
 
 use crate::Template;
-use crate::emit::{activation, scaled, softcap};
+use crate::emit::{activation, load_index, scaled, softcap};
 use crate::facts::{Activation, Output, Real, TemplateError};
 use crate::row::{PIECE, RowSink, check_output, for_pieces};
 use crate::slot::{Interface, Slot, declare, slots_of};
@@ -41,14 +41,17 @@ impl RowOp {
 
 /// One operation on each element of rows.
 ///
-/// Slots: NTokens; X `f32 [T, k]`; for Add and Glu Y `f32 [T, k]`; Out, or OutCodes and OutScales. Out may be the same
-/// memory as X or Y. One program a row.
+/// Slots: NTokens; with `indexed` NRows; X `f32 [T, k]` (`[NRows, k]`); with `indexed` Rows `i32 [T]`; for Add and Glu Y
+/// `f32 [T, k]`; Out, or OutCodes and OutScales. Out may be the same memory as X where not `indexed`, or as Y. One program
+/// a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rowwise {
     /// Elements of a row: any number for `f32` output, a multiple of 32 for Q8.
     pub k: u32,
     /// What is done.
     pub op: RowOp,
+    /// Whether row t of the result is made of row `Rows[t]` of X; not with second rows.
+    pub indexed: bool,
     /// The form of the result.
     pub output: Output,
 }
@@ -56,6 +59,7 @@ pub struct Rowwise {
 struct Args {
     n_tokens: Value,
     x: View,
+    rows: Option<View>,
     y: Option<View>,
     out: RowSink,
 }
@@ -65,10 +69,12 @@ const FAMILY: &str = "rows";
 impl Rowwise {
     fn declare(&self, i: &mut Interface) -> Args {
         let n_tokens = i.index(Slot::NTokens);
+        let n_rows = if self.indexed { i.index(Slot::NRows) } else { n_tokens };
         let row = [n_tokens.into(), self.k.into()];
         Args {
             n_tokens,
-            x: i.view(Slot::X, Elem::F32, &row, Access::In),
+            x: i.view(Slot::X, Elem::F32, &[n_rows.into(), self.k.into()], Access::In),
+            rows: self.indexed.then(|| i.view(Slot::Rows, Elem::I32, &[n_tokens.into()], Access::In)),
             y: self.op.binary().then(|| i.view(Slot::Y, Elem::F32, &row, Access::In)),
             out: RowSink::declare(i, self.output, row[0], self.k),
         }
@@ -90,7 +96,8 @@ impl Rowwise {
 
 impl Template for Rowwise {
     fn name(&self) -> String {
-        format!("{FAMILY}_{}_k{}{}", self.op.tag(), self.k, self.output.tag())
+        let rows = if self.indexed { "_rows" } else { "" };
+        format!("{FAMILY}_{}_k{}{rows}{}", self.op.tag(), self.k, self.output.tag())
     }
 
     fn slots(&self) -> Vec<Slot> {
@@ -99,12 +106,18 @@ impl Template for Rowwise {
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {
         check_output(FAMILY, self.output, self.k)?;
+        let plain = !self.indexed || !self.op.binary();
+        TemplateError::unless(plain, FAMILY, format!("indexed {:?}", self.op), "second rows are not indexed")?;
         let mut b = Builder::new(self.name());
         let a = declare(&mut b, |i| self.declare(i));
         b.grid(0, GridExpr::Extent(a.n_tokens.into()));
         let row = b.program_id(0);
+        let from = match a.rows {
+            Some(rows) => load_index(&mut b, rows, row),
+            None => row,
+        };
         for_pieces(&mut b, self.k, &[], |b, col, mask, _| {
-            let x = b.load(a.x, &[row, col], &[1, PIECE], mask);
+            let x = b.load(a.x, &[from, col], &[1, PIECE], mask);
             let y = a.y.map(|y| b.load(y, &[row, col], &[1, PIECE], mask));
             let z = self.apply(b, x, y);
             a.out.store(b, [row, col], z, mask);

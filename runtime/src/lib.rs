@@ -1,4 +1,14 @@
-//! hrx
+//! hrx: runs GGUF models with kernels that are generated for the machine at hand.
 
+pub mod device;
+mod error;
+pub mod exec;
 pub mod gguf;
+mod model;
+pub mod models;
 pub mod npy;
+mod session;
+
+pub use error::Error;
+pub use model::{CacheChoice, DEVICES, Model, ModelOptions, open_cache, open_device};
+pub use session::{Outputs, Session, SessionOptions};

@@ -33,7 +33,7 @@ fn every_refusal_names_the_fact() {
     says(refused(RmsNorm { k: 64, residual: true, ..norm }), "residual");
     says(refused(Embed { rows: 4, k: 32, table: q4_k, scale: None }), "k = 32 of q4_k");
     says(refused(ArgMax { k: 0 }), "k = 0");
-    says(refused(Rowwise { k: 0, op: RowOp::Add, output: Output::F32 }), "0 elements");
+    says(refused(Rowwise { k: 0, op: RowOp::Add, indexed: false, output: Output::F32 }), "0 elements");
     let rope = Rope {
         heads: 2,
         head_dim: 16,

@@ -83,7 +83,7 @@ fn rowwise_operations_follow_their_formulas() {
             let mut args = vec![(Slot::NTokens, Data::Scalar(t as i32)), (Slot::X, f32s(&x)), (Slot::Y, f32s(&y))];
             args.extend(out(output, n));
             let want: Vec<f64> = x.iter().zip(&y).map(|(x, y)| formula(*x, *y)).collect();
-            check_output(&Rowwise { k, op, output }, &args, output, &want);
+            check_output(&Rowwise { k, op, indexed: false, output }, &args, output, &want);
         }
     }
 }
@@ -97,7 +97,7 @@ fn quantising_is_the_definition_to_the_bit() {
     x[32..64].iter_mut().enumerate().for_each(|(i, v)| *v = (i as f64 - 16.0) * 0.5);
     x[32] = 127.0;
     x[64] = -3.0;
-    let copy = Rowwise { k: 64, op: RowOp::Copy, output: Output::Q8 };
+    let copy = Rowwise { k: 64, op: RowOp::Copy, indexed: false, output: Output::Q8 };
     let mut args = vec![(Slot::NTokens, Data::Scalar(2)), (Slot::X, f32s(&x))];
     args.extend(out(Output::Q8, x.len()));
     let done = launch(&copy, &args, &Options::exact());

@@ -1,0 +1,184 @@
+//! The front door: open a model, start sessions on it.
+
+use crate::chat::ChatTemplate;
+use crate::device::{Buffer, Cpu, Device, DeviceError};
+use crate::error::Error;
+use crate::exec::KernelStore;
+use crate::exec::kernels::Warn;
+use crate::gguf::Gguf;
+use crate::models::{GgufRows, ModelConfig, ModelGraph};
+use crate::session::{Session, SessionOptions};
+use crate::tokenizer::Tokenizer;
+use hrx_cache::{Cache, CacheOptions};
+use hrx_ir::graph::{Graph, Tensor, WeightSource};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// Where compiled kernels are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CacheChoice {
+    /// The user's cache directory: `$HRX_CACHE_DIR`, else `$XDG_CACHE_HOME/hrx`, else `~/.cache/hrx`.
+    #[default]
+    Default,
+    /// This directory.
+    Dir(PathBuf),
+    /// Nowhere.
+    Disabled,
+}
+
+/// How a model is opened.
+#[derive(Clone)]
+pub struct ModelOptions {
+    /// The device's name: `cpu`.
+    pub device: String,
+    /// Threads of the CPU device; 0 for one a processor.
+    pub threads: usize,
+    /// Where compiled kernels are kept.
+    pub cache: CacheChoice,
+    /// Where warnings go. By default to standard error.
+    pub warn: Warn,
+}
+
+impl Default for ModelOptions {
+    fn default() -> ModelOptions {
+        let warn = Arc::new(|text: &str| eprintln!("warning: {text}"));
+        ModelOptions { device: "cpu".into(), threads: 0, cache: CacheChoice::Default, warn }
+    }
+}
+
+/// What sessions share: the file, the graph and where the weights are.
+pub(crate) struct ModelData {
+    pub(crate) gguf: Gguf,
+    pub(crate) config: ModelConfig,
+    pub(crate) graph: Graph,
+}
+
+impl ModelData {
+    /// Every weight of the graph on a device.
+    pub(crate) fn place(&self, device: &dyn Device) -> Result<HashMap<Tensor, Buffer>, Error> {
+        let weights = self.graph.weights();
+        weights
+            .map(|(t, w)| {
+                let info = self.gguf.require_tensor(&w.name)?;
+                Ok((t, device.place(self.gguf.tensor_data(info), &w.name)?))
+            })
+            .collect()
+    }
+
+    /// The elements of a weight of one row.
+    pub(crate) fn weight_f32(&self, t: Tensor) -> Vec<f32> {
+        let mut out = vec![0.0; self.graph.cols(t) as usize];
+        if let Some(w) = self.graph.weight(t) {
+            // The builder checked name, shape and type.
+            let _ = GgufRows(&self.gguf).row(&w.name, 0, &mut out);
+        }
+        out
+    }
+}
+
+/// An open model on a device.
+pub struct Model {
+    data: Arc<ModelData>,
+    kernels: KernelStore,
+    tokenizer: OnceLock<Tokenizer>,
+}
+
+/// The devices there are, by name.
+pub const DEVICES: &[&str] = &["cpu"];
+
+/// Opens a device by name.
+///
+/// # Errors
+/// If there is none of that name (the error lists those that exist), or it can't be used.
+pub fn open_device(name: &str, threads: usize) -> Result<Arc<dyn Device>, DeviceError> {
+    match name {
+        "cpu" => Ok(Arc::new(Cpu::new(threads)?)),
+        _ => Err(DeviceError::Unknown { name: name.into(), available: DEVICES.join(", ") }),
+    }
+}
+
+/// Opens the kernel cache. A cache that can't be opened is a warning: kernels are compiled each time then.
+pub fn open_cache(choice: &CacheChoice, warn: &Warn) -> Cache {
+    let opened = match choice {
+        CacheChoice::Disabled => return Cache::disabled(),
+        CacheChoice::Dir(dir) => Cache::open(CacheOptions::at(dir)),
+        CacheChoice::Default => CacheOptions::from_env().and_then(Cache::open),
+    };
+    opened.unwrap_or_else(|e| {
+        warn(&format!("kernels are not cached: {e}"));
+        Cache::disabled()
+    })
+}
+
+impl Model {
+    /// Opens a GGUF file: checks it, builds its graph, opens the device. Kernels are made when a session is.
+    ///
+    /// # Errors
+    /// If the file is damaged or its model is not supported, or the device can't be used.
+    pub fn open(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Model, Error> {
+        let gguf = Gguf::open(path.as_ref())?;
+        Model::from_gguf(gguf, options)
+    }
+
+    /// Opens a model from a GGUF that has been read.
+    ///
+    /// # Errors
+    /// As [`open`](Model::open).
+    pub fn from_gguf(gguf: Gguf, options: &ModelOptions) -> Result<Model, Error> {
+        let ModelGraph { config, graph } = ModelGraph::from_gguf(&gguf)?;
+        let device = open_device(&options.device, options.threads)?;
+        let cache = open_cache(&options.cache, &options.warn);
+        let kernels = KernelStore::new(device, cache, Arc::clone(&options.warn));
+        Ok(Model { data: Arc::new(ModelData { gguf, config, graph }), kernels, tokenizer: OnceLock::new() })
+    }
+
+    /// A new, empty sequence.
+    ///
+    /// # Errors
+    /// If its context does not fit the device, or a kernel can't be made.
+    pub fn session(&self, options: &SessionOptions) -> Result<Session, Error> {
+        Session::new(&self.data, &self.kernels, options)
+    }
+
+    /// The file's tokenizer, made at the first call.
+    ///
+    /// # Errors
+    /// If the file has none, or one of a kind that is not supported.
+    pub fn tokenizer(&self) -> Result<&Tokenizer, Error> {
+        if self.tokenizer.get().is_none() {
+            let made = Tokenizer::from_metadata(self.data.gguf.metadata())?;
+            // If another thread was faster, its tokenizer is the same.
+            let _ = self.tokenizer.set(made);
+        }
+        self.tokenizer.get().ok_or_else(|| Error::Invalid("the tokenizer was not kept".into()))
+    }
+
+    /// The file's chat template.
+    ///
+    /// # Errors
+    /// If it is broken.
+    pub fn chat_template(&self) -> Result<ChatTemplate, Error> {
+        Ok(ChatTemplate::from_metadata(self.data.gguf.metadata())?)
+    }
+
+    /// The file.
+    pub fn gguf(&self) -> &Gguf {
+        &self.data.gguf
+    }
+
+    /// Sizes and numbers of the model.
+    pub fn config(&self) -> &ModelConfig {
+        &self.data.config
+    }
+
+    /// The graph of one step.
+    pub fn graph(&self) -> &Graph {
+        &self.data.graph
+    }
+
+    /// The kernels made for the model's sessions so far.
+    pub fn kernels(&self) -> &KernelStore {
+        &self.kernels
+    }
+}

@@ -1,0 +1,302 @@
+//! A session: one sequence of tokens with its KV cache, and the recorded programs that extend it.
+
+use crate::device::{Buffer, Device};
+use crate::error::Error;
+use crate::exec::lower::CACHE_ELEM;
+use crate::exec::program::{Bindings, Draft};
+use crate::exec::rope::{RopeTables, angles};
+use crate::exec::{KernelStore, Mode, Program};
+use crate::model::ModelData;
+use hrx_ir::graph::{HIDDEN, Input, KvCache, LOGITS, Tensor};
+use hrx_templates::TargetShape;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Room in caches is a multiple of this, so that kernels can read whole tiles of positions.
+const CTX_ALIGN: u32 = 64;
+
+/// What a session computes for its tokens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Outputs {
+    /// Logits of the last token given: what generation needs.
+    #[default]
+    Last,
+    /// Logits of every token.
+    All,
+    /// The normed hidden state of every token: what embeddings are made of.
+    Hidden,
+}
+
+/// How a session is made.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Positions that the KV cache has room for; 0 for the model's training context, but at most 4096.
+    pub n_ctx: u32,
+    /// The most tokens of one step; longer prompts take several.
+    pub n_batch: u32,
+    /// What is computed.
+    pub outputs: Outputs,
+}
+
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions { n_ctx: 0, n_batch: 512, outputs: Outputs::Last }
+    }
+}
+
+/// The context of a session whose options don't say.
+const DEFAULT_CTX: u32 = 4096;
+
+/// The most tokens of a step whose outputs are all wanted: their rows of logits are large.
+const OUTPUT_BATCH: u32 = 32;
+
+/// One sequence on one device.
+pub struct Session {
+    model: Arc<ModelData>,
+    device: Arc<dyn Device>,
+    /// One token at a time, where only the last output is wanted.
+    decode: Program,
+    /// Several tokens.
+    batch: Program,
+    bindings: Bindings,
+    /// The angles at position 1 of each rope table.
+    frequencies: Vec<Vec<f64>>,
+    outputs: Outputs,
+    cols: u32,
+    n_ctx: u32,
+    used: u32,
+    kv_bytes: u64,
+}
+
+impl Session {
+    pub(crate) fn new(model: &Arc<ModelData>, store: &KernelStore, options: &SessionOptions) -> Result<Session, Error> {
+        let device = Arc::clone(store.device());
+        let graph = &model.graph;
+        let n_train = model.config.n_ctx_train;
+        let n_ctx = if options.n_ctx == 0 { n_train.min(DEFAULT_CTX) } else { options.n_ctx };
+        if n_ctx == 0 || options.n_batch == 0 {
+            return Err(Error::Invalid("a context and a batch have at least one token".into()));
+        }
+        let room = n_ctx.checked_next_multiple_of(CTX_ALIGN).filter(|&n| n <= i32::MAX as u32 / 1024);
+        let room = room.ok_or_else(|| Error::Invalid(format!("a context of {n_ctx} tokens is beyond what kernels index")))?;
+        let name = if options.outputs == Outputs::Hidden { HIDDEN } else { LOGITS };
+        let output = graph.output(name).ok_or_else(|| Error::Invalid(format!("the model has no output {name}")))?;
+        let target = device.target();
+        let shape = TargetShape { lanes: target.vector_lanes(), registers: target.vector_registers() };
+        let n_batch = options.n_batch.min(n_ctx);
+        let (mode, limits) = match options.outputs {
+            Outputs::Last => (Mode::Prefill, [n_batch, 1]),
+            Outputs::All | Outputs::Hidden => (Mode::Logits, [n_batch.min(OUTPUT_BATCH); 2]),
+        };
+        let decode = Draft::new(graph, output, Mode::Decode, &shape, [1, 1])?;
+        let batch = Draft::new(graph, output, mode, &shape, limits)?;
+
+        let kv_bytes = kv_bytes(model, room);
+        let arena_bytes = decode.arena_bytes().max(batch.arena_bytes());
+        check_fit(&*device, model, n_ctx, kv_bytes, arena_bytes)?;
+
+        // Every kernel of both programs is compiled in one go, on all cores.
+        let requests: Vec<_> = decode.requests().into_iter().chain(batch.requests()).collect();
+        store.get(&requests)?;
+
+        let mut ropes = RopeTables::default();
+        let mut tables = |d: &Draft| d.lowered().ropes.specs().iter().map(|&s| ropes.index_of(s)).collect::<Vec<_>>();
+        let (decode_tables, batch_tables) = (tables(&decode), tables(&batch));
+        let max_tokens = u64::from(limits[0]);
+        let input = |n: u64| device.alloc(4 * n, "inputs");
+        let bindings = Bindings {
+            n_ctx: room,
+            weights: model.place(&*device)?,
+            inputs: HashMap::from([
+                (Input::Tokens, input(max_tokens)?),
+                (Input::Positions, input(max_tokens)?),
+                (Input::OutputRows, input(u64::from(limits[1]))?),
+            ]),
+            caches: graph
+                .caches()
+                .map(|(_, c)| Ok((c.layer, [cache(&*device, c, room)?, cache(&*device, c, room)?])))
+                .collect::<Result<_, Error>>()?,
+            ropes: ropes
+                .specs()
+                .iter()
+                .map(|s| {
+                    let n = max_tokens * u64::from(s.n_rot / 2);
+                    Ok([input(n)?, input(n)?])
+                })
+                .collect::<Result<_, Error>>()?,
+            arena: device.alloc(arena_bytes, "activations")?,
+        };
+        Ok(Session {
+            decode: decode.record(store, &bindings, &decode_tables)?,
+            batch: batch.record(store, &bindings, &batch_tables)?,
+            frequencies: ropes.frequencies(|t: Tensor| model.weight_f32(t)),
+            model: Arc::clone(model),
+            device,
+            bindings,
+            outputs: options.outputs,
+            cols: graph.cols(output),
+            n_ctx,
+            used: 0,
+            kv_bytes,
+        })
+    }
+
+    /// Tokens in the cache.
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// The most tokens that the cache can hold.
+    pub fn n_ctx(&self) -> u32 {
+        self.n_ctx
+    }
+
+    /// Columns of a row of output: the vocabulary, or the hidden state.
+    pub fn cols(&self) -> u32 {
+        self.cols
+    }
+
+    /// Bytes of the KV cache (not resident before they are used).
+    pub fn kv_bytes(&self) -> u64 {
+        self.kv_bytes
+    }
+
+    /// Launches of a decode step, and its stages.
+    pub fn decode_launches(&self) -> (usize, usize) {
+        (self.decode.launches(), self.decode.stages())
+    }
+
+    /// Forgets all tokens from position `n` on.
+    ///
+    /// # Errors
+    /// If there are not so many.
+    pub fn truncate(&mut self, n: u32) -> Result<(), Error> {
+        if n > self.used {
+            return Err(Error::Invalid(format!("can't cut back to {n} tokens: there are {}", self.used)));
+        }
+        self.used = n;
+        Ok(())
+    }
+
+    /// Adds tokens to the sequence. `rows` gets the output rows in order, as the session's [`Outputs`] says: one for the
+    /// last token, or one for each.
+    ///
+    /// # Errors
+    /// If there are none, if they don't fit the context, or if one is not in the vocabulary; nothing is added then.
+    pub fn eval_rows(&mut self, tokens: &[u32], mut rows: impl FnMut(&[f32]) -> Result<(), Error>) -> Result<(), Error> {
+        self.check(tokens)?;
+        let every = self.outputs != Outputs::Last;
+        let mut row = vec![0f32; self.cols as usize];
+        let batch = self.batch.max_tokens() as usize;
+        let mut rest = tokens;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(batch));
+            let n = now.len() as u32;
+            self.write_inputs(now, every);
+            let program = if n == 1 { &mut self.decode } else { &mut self.batch };
+            program.replay(n, if every { n } else { 1 })?;
+            self.used += n;
+            let wanted = if every { n } else { u32::from(later.is_empty()) };
+            for i in 0..wanted {
+                read_row(&*self.device, program.output(), i, &mut row);
+                rows(&row)?;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Adds tokens; returns the last row of output.
+    ///
+    /// # Errors
+    /// As [`eval_rows`](Session::eval_rows).
+    pub fn eval(&mut self, tokens: &[u32]) -> Result<Vec<f32>, Error> {
+        let mut last = Vec::new();
+        self.eval_rows(tokens, |row| {
+            last.clear();
+            last.extend_from_slice(row);
+            Ok(())
+        })?;
+        Ok(last)
+    }
+
+    fn check(&self, tokens: &[u32]) -> Result<(), Error> {
+        if tokens.is_empty() {
+            return Err(Error::Invalid("there are no tokens to evaluate".into()));
+        }
+        let n_vocab = self.model.config.n_vocab;
+        if let Some(bad) = tokens.iter().find(|&&t| t >= n_vocab) {
+            return Err(Error::Invalid(format!("token {bad} is not one of the vocabulary's {n_vocab}")));
+        }
+        let free = (self.n_ctx - self.used) as usize;
+        if tokens.len() > free {
+            let wanted = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
+            return Err(Error::ContextFull { n_ctx: self.n_ctx, used: self.used, wanted });
+        }
+        Ok(())
+    }
+
+    fn write_inputs(&self, tokens: &[u32], every: bool) {
+        let n = tokens.len() as i32;
+        let first = self.used as i32;
+        let positions: Vec<i32> = (first..first + n).collect();
+        let ids: Vec<i32> = tokens.iter().map(|&t| t as i32).collect();
+        let rows: Vec<i32> = if every { (0..n).collect() } else { vec![n - 1] };
+        for (input, values) in [(Input::Tokens, &ids), (Input::Positions, &positions), (Input::OutputRows, &rows)] {
+            self.device.write(&self.bindings.inputs[&input], 0, &i32_bytes(values));
+        }
+        let (mut cos, mut sin) = (Vec::new(), Vec::new());
+        for (table, [cos_buffer, sin_buffer]) in self.frequencies.iter().zip(&self.bindings.ropes) {
+            angles(table, &positions, &mut cos, &mut sin);
+            self.device.write(cos_buffer, 0, &f32_bytes(&cos));
+            self.device.write(sin_buffer, 0, &f32_bytes(&sin));
+        }
+    }
+}
+
+fn i32_bytes(values: &[i32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+fn f32_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+fn read_row(device: &dyn Device, buffer: &Buffer, row: u32, out: &mut [f32]) {
+    let mut bytes = vec![0u8; 4 * out.len()];
+    device.read(buffer, u64::from(row) * bytes.len() as u64, &mut bytes);
+    let (words, _) = bytes.as_chunks::<4>();
+    out.iter_mut().zip(words).for_each(|(x, &b)| *x = f32::from_le_bytes(b));
+}
+
+/// Bytes of the keys, or of the values, of a layer.
+fn half_cache_bytes(c: KvCache, room: u32) -> u64 {
+    u64::from(c.n_kv_head) * u64::from(c.head_dim) * u64::from(CACHE_ELEM.bytes()) * u64::from(room)
+}
+
+fn kv_bytes(model: &ModelData, room: u32) -> u64 {
+    model.graph.caches().map(|(_, c)| 2 * half_cache_bytes(c, room)).sum()
+}
+
+fn cache(device: &dyn Device, c: KvCache, room: u32) -> Result<Buffer, Error> {
+    Ok(device.alloc(half_cache_bytes(c, room), &format!("the KV cache of layer {}", c.layer))?)
+}
+
+/// Refuses a context that the device has no memory for, before anything is allocated, and says what would fit.
+fn check_fit(device: &dyn Device, model: &ModelData, n_ctx: u32, kv: u64, arena: u64) -> Result<(), Error> {
+    let info = device.info();
+    if kv.saturating_add(arena) <= info.free {
+        return Ok(());
+    }
+    let per_token = kv_bytes(model, CTX_ALIGN) / u64::from(CTX_ALIGN);
+    let fits = info.free.saturating_sub(arena) / per_token.max(1) / u64::from(CTX_ALIGN) * u64::from(CTX_ALIGN);
+    let mib = |b: u64| b.div_ceil(1 << 20);
+    Err(Error::DoesNotFit(format!(
+        "a context of {n_ctx} tokens takes {} MiB of KV cache and {} MiB of activations; {} has {} MiB free: a context of \
+         {fits} tokens would fit",
+        mib(kv),
+        mib(arena),
+        info.name,
+        mib(info.free)
+    )))
+}
