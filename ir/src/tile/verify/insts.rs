@@ -88,11 +88,13 @@ impl Verifier<'_> {
         let (k, place) = (self.k, Place::Inst(inst));
         let op = &k.insts[inst].op;
         let before = self.found.len();
-        let mut used = Vec::new();
+        let (mut used, mut refused) = (Vec::new(), false);
         op.for_each_operand(|v| used.push(v));
         for v in used {
             if !k.values.is_valid(v) {
                 self.fail(Rule::Entity, place, Some(v.to_string()), format!("{v} is outside its arena"));
+            } else if self.refused.contains(&v) {
+                refused = true;
             } else if !self.is_visible(v) {
                 self.fail(Rule::Dominance, place, Some(v.to_string()), format!("{v} is not defined at this point"));
             }
@@ -112,7 +114,7 @@ impl Verifier<'_> {
             }
             _ => {}
         }
-        self.found.len() == before
+        self.found.len() == before && !refused
     }
 
     fn used_view(&mut self, m: View, place: Place) {
