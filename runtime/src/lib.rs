@@ -1,1 +1,4 @@
 //! hrx
+
+pub mod gguf;
+pub mod npy;

@@ -6,6 +6,7 @@
 //! description in [`crate::quant`].
 
 pub mod builder;
+pub mod interp;
 pub mod kernel;
 pub mod op;
 pub mod parse;
