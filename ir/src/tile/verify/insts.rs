@@ -182,7 +182,7 @@ impl Verifier<'_> {
                 fail(v, format!("a loop's bounds are i32, {v} is {}", k.ty(v)));
             }
         }
-        if !k.as_const_int(bounds[2]).is_some_and(|n| n > 0) {
+        if k.as_const_int(bounds[2]).is_none_or(|n| n <= 0) {
             fail(bounds[2], format!("a loop's step is a positive constant, {} is not", bounds[2]));
         }
         let Some((&counter, carried)) = k.blocks[*body].params.split_first() else {

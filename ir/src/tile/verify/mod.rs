@@ -123,9 +123,7 @@ impl Verifier<'_> {
     fn define(&mut self, v: Value, def: ValueDef, place: Place) -> bool {
         let (rule, message) = match self.k.values.get(v) {
             None => (Rule::Entity, format!("{v} is outside its arena")),
-            Some(d) if d.def != def => {
-                (Rule::Entity, format!("{v} is recorded as {:?}, not as defined here", d.def))
-            }
+            Some(d) if d.def != def => (Rule::Entity, format!("{v} is recorded as {:?}, not as defined here", d.def)),
             Some(d) if !is_small(d.ty) => (Rule::Type, format!("a tile has 1 to {MAX_TILE} elements, got {}", d.ty)),
             Some(_) => {
                 self.visible[v.as_u32() as usize] = true;
