@@ -26,10 +26,27 @@ fn a_wrong_expectation_fails_and_names_file_and_command() {
 }
 
 #[test]
+fn results_agree_as_a_whole() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("copy.tile");
+    let kernel = "kernel @k(v0: i32, m0: out i32[1]) ids (v1, v2, v3) {\n  v4: i32 = const 0\n  \
+                  v5: i32[1] = broadcast v0\n  store m0[v4], v5\n}\n";
+    let check = |out: &str| {
+        let text = format!("// test: interpret\n// run: k; 3; 0\n// out: 1 = {out}\n\n{kernel}");
+        std::fs::write(&path, text).expect("the file");
+        filetest::check(&path, false)
+    };
+    check("3").expect("the result");
+    for wrong in ["38", "3 4", "4", ""] {
+        check(wrong).expect_err(wrong);
+    }
+}
+
+#[test]
 fn unknown_commands_list_the_known_ones() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("unknown.tile");
     std::fs::write(&path, "// test: verfy\n\nkernel @k() {\n}\n").expect("the file");
     let error = filetest::check(&path, false).expect_err("there is no such command");
-    assert!(error.contains("parse, parse-fail, verify"), "{error}");
+    assert!(error.contains("\n  verify: parses"), "{error}");
 }

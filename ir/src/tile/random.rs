@@ -284,7 +284,7 @@ impl Generator<'_> {
     fn product(&mut self) -> Option<Value> {
         let a = self.pick(|t| t.elem == Elem::F32 && t.shape.elements() <= TILE / 4)?;
         let [m, k] = self.dims(a);
-        let c = self.pick(|t| t.elem == Elem::F32 && t.shape.elements() % u64::from(k) == 0)?;
+        let c = self.pick(|t| t.elem == Elem::F32 && t.shape.elements().is_multiple_of(u64::from(k)))?;
         let n = (self.b.ty(c).shape.elements() / u64::from(k)) as u32;
         if u64::from(m) * u64::from(n) > TILE {
             return None;
@@ -295,7 +295,7 @@ impl Generator<'_> {
     }
 
     fn dot4(&mut self) -> Option<Value> {
-        let by_four = |t: Type| t.shape.last() % 4 == 0;
+        let by_four = |t: Type| t.shape.last().is_multiple_of(4);
         let a = self.pick(|t| matches!(t.elem, Elem::I8 | Elem::U8) && by_four(t))?;
         let ta = self.b.ty(a);
         let c = self.pick(|t| t.elem == Elem::I8 && t.shape == ta.shape)?;

@@ -237,6 +237,29 @@ fn random_kernels_contain_every_operation() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+/// Runs a random kernel in the interpreter on some data; whatever it does must be defined.
+fn run_random(k: &Kernel, rows: u32, seed: u32) -> Result<(), interp::Fault> {
+    let mut memory = interp::Memory::new();
+    let args: Vec<interp::Arg> = k
+        .params
+        .iter()
+        .map(|p| match *p {
+            Param::Scalar(_) => interp::Arg::I32(rows as i32),
+            Param::View(m) => {
+                let d = &k.views[m];
+                let Extent::Const(n) = d.dims[1] else { panic!("a row's length is constant") };
+                let bytes = (rows * n * d.content.unit_bytes()) as usize;
+                if d.access == Access::Out {
+                    return interp::Arg::buffer(memory.add_uninit(bytes));
+                }
+                let byte = |i: usize| (seed.wrapping_mul(i as u32 * 2 + 1) >> 13) as u8;
+                interp::Arg::buffer(memory.add((0..bytes).map(byte).collect()))
+            }
+        })
+        .collect();
+    interp::run(k, &args, &mut memory, &interp::Options::exact()).map(drop)
+}
+
 fn words() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(any::<u32>(), 0..120)
 }
@@ -254,6 +277,14 @@ proptest! {
         let again = parse(&text);
         prop_assert_eq!(again.to_string(), text);
         prop_assert!(verify(&again).is_ok());
+    }
+
+    #[test]
+    fn random_kernels_run_without_fault(words in words(), rows in 1..10u32, seed: u32) {
+        let k = random_kernel(&words, Options::default());
+        if let Err(fault) = run_random(&k, rows, seed) {
+            panic!("{fault}\n{k}");
+        }
     }
 
     #[test]

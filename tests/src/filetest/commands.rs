@@ -1,5 +1,6 @@
 //! The commands of file tests. A new one is a row of [`COMMANDS`] and a function.
 
+use super::interpret::interpret;
 use super::{Line, Outcome, TestFile};
 use hrx_ir::tile::{Kernel, parse_module, verify};
 
@@ -23,6 +24,11 @@ pub const COMMANDS: &[Command] = &[
         run: verify_all,
     },
     Command { name: "verify-fail", about: "parses, but breaks the rules in `error:` lines", run: verify_fail },
+    Command {
+        name: "interpret",
+        about: "runs in the interpreter with the arguments of `run:` lines; `out:` has the results",
+        run: interpret,
+    },
 ];
 
 /// The file's kernels; at least one.

@@ -15,6 +15,7 @@
 //! An update is accepted only if running the new file gives the same again.
 
 pub mod commands;
+mod interpret;
 
 use commands::{COMMANDS, Command};
 use std::path::{Path, PathBuf};
@@ -66,11 +67,11 @@ impl TestFile {
     fn tests(&self) -> Result<Vec<(&'static Command, String)>, String> {
         let find = |line: &&str| {
             let (name, args) = line.split_once(' ').unwrap_or((line, ""));
-            let names = || COMMANDS.iter().map(|c| c.name).collect::<Vec<_>>().join(", ");
+            let names = || COMMANDS.iter().map(|c| format!("\n  {}: {}", c.name, c.about)).collect::<String>();
             let command = COMMANDS.iter().find(|c| c.name == name);
             command
                 .map(|c| (c, args.trim().to_string()))
-                .ok_or_else(|| format!("no command {name:?}: there are {}", names()))
+                .ok_or_else(|| format!("no command {name:?}; there are{}", names()))
         };
         let tests: Vec<_> = self.lines("test").iter().map(find).collect::<Result<_, _>>()?;
         if tests.is_empty() { Err("the head has no line `// test: COMMAND`".into()) } else { Ok(tests) }
@@ -121,8 +122,14 @@ fn run(file: &TestFile) -> Result<(TestFile, Vec<String>), String> {
             }
             Outcome::Lines { key, lines } => {
                 let has = file.lines(key);
-                let same = has.len() == lines.len() && has.iter().zip(&lines).all(|(h, l)| h.starts_with(&l.decisive));
-                let lines: Vec<String> = lines.iter().map(|l| format!("{} {}", l.decisive, l.prose)).collect();
+                let agree = |has: &str, l: &Line| match has.strip_prefix(&l.decisive) {
+                    Some("") => true,
+                    Some(rest) => !l.prose.is_empty() && rest.starts_with(' '),
+                    None => false,
+                };
+                let same = has.len() == lines.len() && has.iter().zip(&lines).all(|(h, l)| agree(h, l));
+                let lines: Vec<String> =
+                    lines.iter().map(|l| format!("{} {}", l.decisive, l.prose).trim_end().into()).collect();
                 if !same {
                     let list = |l: &[&str]| l.iter().map(|l| format!("\n  {key}: {l}")).collect::<String>();
                     let got: Vec<&str> = lines.iter().map(String::as_str).collect();

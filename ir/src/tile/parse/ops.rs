@@ -117,7 +117,9 @@ impl Parser<'_> {
             "for" => self.for_loop()?,
             "yield" => {
                 let mut args = Vec::new();
-                if self.numbered('v').is_some() {
+                // A value on the next line is the result of an instruction there.
+                let here = !self.source[at..self.at].contains('\n');
+                if here && self.numbered('v').is_some() {
                     args.push(self.value()?);
                     while self.eat(",") {
                         args.push(self.value()?);

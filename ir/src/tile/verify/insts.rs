@@ -88,11 +88,13 @@ impl Verifier<'_> {
         let (k, place) = (self.k, Place::Inst(inst));
         let op = &k.insts[inst].op;
         let before = self.found.len();
-        let mut used = Vec::new();
+        let (mut used, mut refused) = (Vec::new(), false);
         op.for_each_operand(|v| used.push(v));
         for v in used {
             if !k.values.is_valid(v) {
                 self.fail(Rule::Entity, place, Some(v.to_string()), format!("{v} is outside its arena"));
+            } else if self.refused.contains(&v) {
+                refused = true;
             } else if !self.is_visible(v) {
                 self.fail(Rule::Dominance, place, Some(v.to_string()), format!("{v} is not defined at this point"));
             }
@@ -112,7 +114,7 @@ impl Verifier<'_> {
             }
             _ => {}
         }
-        self.found.len() == before
+        self.found.len() == before && !refused
     }
 
     fn used_view(&mut self, m: View, place: Place) {
@@ -180,7 +182,7 @@ impl Verifier<'_> {
                 fail(v, format!("a loop's bounds are i32, {v} is {}", k.ty(v)));
             }
         }
-        if !k.as_const_int(bounds[2]).is_some_and(|n| n > 0) {
+        if k.as_const_int(bounds[2]).is_none_or(|n| n <= 0) {
             fail(bounds[2], format!("a loop's step is a positive constant, {} is not", bounds[2]));
         }
         let Some((&counter, carried)) = k.blocks[*body].params.split_first() else {

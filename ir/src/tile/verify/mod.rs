@@ -20,6 +20,7 @@ use super::op::result_type;
 use super::print::Place;
 use super::types::{Elem, MAX_TILE, Type};
 use super::walk::MAX_NESTING;
+use std::collections::HashSet;
 
 /// The most local memory of one program, in bytes: what one workgroup has of it on every GPU that we target.
 pub const MAX_LOCAL_BYTES: u64 = 64 << 10;
@@ -81,7 +82,7 @@ impl Rule {
 /// # Errors
 /// All rules that it breaks, in the order of its text.
 pub fn verify(k: &Kernel) -> Result<(), VerifyErrors> {
-    let mut v = Verifier { k, found: Vec::new(), visible: vec![false; k.values.len()] };
+    let mut v = Verifier { k, found: Vec::new(), visible: vec![false; k.values.len()], refused: HashSet::new() };
     v.interface();
     if k.blocks.is_valid(k.body) {
         v.insts();
@@ -105,6 +106,8 @@ struct Verifier<'a> {
     found: Vec<Found>,
     /// By value: whether it is defined at this point.
     visible: Vec<bool>,
+    /// Values whose definition is at fault: what uses them is not looked at any further.
+    refused: HashSet<Value>,
 }
 
 impl Verifier<'_> {
@@ -118,22 +121,22 @@ impl Verifier<'_> {
 
     /// Makes a value visible if it is in its arena, says that it is defined here, and has a type of a legal size.
     fn define(&mut self, v: Value, def: ValueDef, place: Place) -> bool {
-        let Some(data) = self.k.values.get(v) else {
-            self.fail(Rule::Entity, place, Some(v.to_string()), format!("{v} is outside its arena"));
-            return false;
+        let (rule, message) = match self.k.values.get(v) {
+            None => (Rule::Entity, format!("{v} is outside its arena")),
+            Some(d) if d.def != def => (Rule::Entity, format!("{v} is recorded as {:?}, not as defined here", d.def)),
+            Some(d) if !is_small(d.ty) => (Rule::Type, format!("a tile has 1 to {MAX_TILE} elements, got {}", d.ty)),
+            Some(_) => {
+                self.visible[v.as_u32() as usize] = true;
+                return true;
+            }
         };
-        if data.def != def {
-            let message = format!("{v} is recorded as {:?}, not as defined here", data.def);
-            self.fail(Rule::Entity, place, Some(v.to_string()), message);
-            return false;
+        self.refused.insert(v);
+        // The operation's own rule, where that has been reported, says the same of a result that is too large.
+        let said = self.found.last().is_some_and(|f| f.place == place && f.rule == Rule::Type);
+        if rule != Rule::Type || !said {
+            self.fail(rule, place, Some(v.to_string()), message);
         }
-        if !is_small(data.ty) {
-            let message = format!("a tile has 1 to {MAX_TILE} elements, got {}", data.ty);
-            self.fail(Rule::Type, place, Some(v.to_string()), message);
-            return false;
-        }
-        self.visible[v.as_u32() as usize] = true;
-        true
+        false
     }
 
     /// Whether an extent is a constant or a scalar `i32` parameter.

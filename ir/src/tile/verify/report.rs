@@ -46,7 +46,7 @@ impl VerifyErrors {
         found.sort_by_key(|f| text.lines.get(&f.place).copied());
         let error = |f: Found| {
             let at = text.lines.get(&f.place).copied();
-            let line = at.and_then(|n| lines.get(n)).map_or("", |l| l.trim());
+            let line = at.and_then(|n| lines.get(n)).map_or("", |l| l.trim().trim_end_matches(','));
             let focus = f.focus.map(|name| text.names.translate(&name));
             let whole = (0, line.chars().count().max(1));
             let mark = focus.and_then(|name| find_word(line, &name)).unwrap_or(whole);
