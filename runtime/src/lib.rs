@@ -1,4 +1,5 @@
 //! hrx
 
 pub mod gguf;
+pub mod models;
 pub mod npy;
