@@ -1,1 +1,100 @@
-//! hrx-templates
+//! Parametrised kernels in tile IR.
+//!
+//! Each family has a struct of *facts*: everything that a kernel is specialised on. Facts name the kernel, list its
+//! argument [slots](Slot) in order and make it:
+//!
+//! ```
+//! use hrx_templates::{Output, Real, RmsNorm, Slot, Template};
+//! let norm = RmsNorm { k: 576, eps: Real(1e-5), residual: false, indexed: false, output: Output::Q8 };
+//! assert_eq!(norm.name(), "rms_norm_k576_eps1em5_q8");
+//! assert_eq!(norm.slots(), [Slot::NTokens, Slot::X, Slot::NormWeight, Slot::OutCodes, Slot::OutScales]);
+//! let kernel = norm.kernel().expect("supported facts");
+//! assert_eq!(kernel.params.len(), norm.slots().len());
+//! ```
+//!
+//! Nothing that changes from token to token is a fact: the number of tokens, positions and the context length are
+//! arguments. Sizes of tiles are facts; they are chosen from a [`TargetShape`], so that no target is named here.
+//!
+//! Activations are rows of `f32`, or *Q8*: two arrays, codes `i8 [T, K]` and scales `f32 [T, K/32]`. For each 32
+//! neighbours the scale is absmax / 127 and a code is round(x * (127 / absmax)), ties to even, 0 where absmax is 0.
+//! A kernel writes its output in the form that the consumer reads ([`Output`]).
+//!
+//! One token's results do not depend on which other tokens share a launch: every tiling adds in the same order.
+
+mod argmax;
+mod attention;
+mod embed;
+mod emit;
+mod facts;
+mod linear;
+mod norm;
+mod rope;
+mod row;
+mod rowwise;
+mod slot;
+
+pub use argmax::ArgMax;
+pub use attention::{Attention, AttentionTiling};
+pub use embed::Embed;
+pub use facts::{Activation, Output, Real, TargetShape, TemplateError, WeightType};
+pub use linear::{Gated, Linear, LinearTiling};
+pub use norm::RmsNorm;
+pub use rope::{Rope, RopeOutput, Rotation};
+pub use rowwise::{RowOp, Rowwise};
+pub use slot::Slot;
+
+use hrx_ir::tile::Kernel;
+
+/// A family of kernels with its facts.
+pub trait Template {
+    /// The kernel's name: letters, digits and underscores, the same for the same facts and different for others.
+    fn name(&self) -> String;
+
+    /// What each argument of the kernel is, in the order of its parameters. For supported facts; see
+    /// [`kernel`](Template::kernel) for what is supported.
+    fn slots(&self) -> Vec<Slot>;
+
+    /// The kernel.
+    ///
+    /// # Errors
+    /// The fact that the family does not support, and why.
+    fn kernel(&self) -> Result<Kernel, TemplateError>;
+}
+
+macro_rules! requests {
+    ($($family:ident: $doc:literal,)*) => {
+        /// A kernel of any family: the key under which an executor keeps it.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub enum Request {
+            $(#[doc = $doc] $family($family),)*
+        }
+
+        impl Template for Request {
+            fn name(&self) -> String {
+                match self { $(Request::$family(t) => t.name(),)* }
+            }
+            fn slots(&self) -> Vec<Slot> {
+                match self { $(Request::$family(t) => t.slots(),)* }
+            }
+            fn kernel(&self) -> Result<Kernel, TemplateError> {
+                match self { $(Request::$family(t) => t.kernel(),)* }
+            }
+        }
+
+        $(impl From<$family> for Request {
+            fn from(t: $family) -> Request {
+                Request::$family(t)
+            }
+        })*
+    };
+}
+
+requests! {
+    RmsNorm: "RMS normalisation of rows.",
+    Linear: "Product with one or two weight matrices.",
+    Rope: "Rotary positions, and stores into a KV cache.",
+    Attention: "Attention over a KV cache.",
+    Embed: "Rows of an embedding table.",
+    Rowwise: "Elementwise work on rows.",
+    ArgMax: "Index of the largest element of each row.",
+}

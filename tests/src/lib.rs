@@ -1,1 +1,6 @@
-//! hrx-tests
+//! Whole-system tests. This library is what they share: reference data and how results are held
+//! against it, and the runner of file tests. The tests themselves are in `tests/tests/`.
+
+pub mod filetest;
+pub mod golden;
+pub mod logits;

@@ -6,11 +6,24 @@
 //! description in [`crate::quant`].
 
 pub mod builder;
+pub mod interp;
 pub mod kernel;
 pub mod op;
+pub mod parse;
+pub mod print;
+#[cfg(any(test, feature = "random"))]
+pub mod random;
+#[cfg(test)]
+mod text_tests;
 pub mod types;
+pub mod verify;
+pub mod walk;
 
 pub use builder::Builder;
 pub use kernel::{Access, Block, Content, Extent, GridExpr, Inst, Kernel, Param, Value, ValueDef, View, ViewData};
 pub use op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, UnaryOp, result_type};
+pub use parse::{ParseError, parse_kernel, parse_module};
+pub use print::inst_text;
 pub use types::{Elem, MAX_RANK, Shape, Type};
+pub use verify::{VerifyErrors, verify};
+pub use walk::MAX_NESTING;

@@ -1,0 +1,248 @@
+//! Constants and operations that go element by element.
+
+use super::reg::{Cast, FloatOp, IntOp};
+use super::{Codegen, Reg, Result, Tile};
+use hrx_ir::tile::{BinaryOp, CmpOp, Elem, Literal, Type, UnaryOp, Value};
+use inkwell::types::BasicTypeEnum;
+use inkwell::{FloatPredicate, IntPredicate};
+
+impl<'c> Codegen<'c, '_> {
+    pub(crate) fn constant(&self, value: Literal, ty: Type) -> Tile<'c> {
+        let t = self.reg_type(ty);
+        let reg = match value {
+            Literal::Int(n) => self.splat_int(n, t),
+            // bfloat16 lives in integers; the upper half of the f32, rounded to nearest even.
+            Literal::Float(x) if ty.elem == Elem::BF16 => {
+                self.splat_int(i64::from(half::bf16::from_f64(x).to_bits()), t)
+            }
+            Literal::Float(x) => self.splat_float(x, t),
+        };
+        vec![reg; ty.shape.rows() as usize]
+    }
+
+    pub(crate) fn iota(&self, ty: Type) -> Result<Tile<'c>> {
+        let BasicTypeEnum::IntType(t) = self.basic(ty.elem) else { unreachable!("iota is of integers") };
+        let lanes: Vec<_> = (0..ty.shape.last()).map(|i| t.const_int(u64::from(i), false)).collect();
+        let reg: Reg = match lanes.as_slice() {
+            [one] => (*one).into(),
+            _ => inkwell::types::VectorType::const_vector(&lanes).into(),
+        };
+        Ok(vec![reg])
+    }
+
+    /// Applies `f` to each register.
+    pub(crate) fn map(&self, v: Value, f: impl Fn(&Self, Reg<'c>) -> Result<Reg<'c>>) -> Result<Tile<'c>> {
+        self.tile(v).into_iter().map(|r| f(self, r)).collect()
+    }
+
+    /// Applies `f` to the registers of two tiles of one shape.
+    fn zip(&self, [a, b]: [Value; 2], f: impl Fn(&Self, Reg<'c>, Reg<'c>) -> Result<Reg<'c>>) -> Result<Tile<'c>> {
+        self.tile(a).into_iter().zip(self.tile(b)).map(|(x, y)| f(self, x, y)).collect()
+    }
+
+    /// Applies `f` to the registers of three tiles of one shape.
+    pub(crate) fn zip3(
+        &self,
+        [a, b, c]: [Value; 3],
+        f: impl Fn(&Self, Reg<'c>, Reg<'c>, Reg<'c>) -> Result<Reg<'c>>,
+    ) -> Result<Tile<'c>> {
+        let (a, b, c) = (self.tile(a), self.tile(b), self.tile(c));
+        a.into_iter().zip(b).zip(c).map(|((x, y), z)| f(self, x, y, z)).collect()
+    }
+
+    pub(crate) fn unary(&self, op: UnaryOp, arg: Value) -> Result<Tile<'c>> {
+        let elem = self.k.ty(arg).elem;
+        self.map(arg, |g, x| match op {
+            UnaryOp::Neg if elem.is_float() => g.neg_float(elem, x),
+            UnaryOp::Neg => g.int_op(IntOp::Sub, g.splat_int(0, x.ty()), x),
+            UnaryOp::Abs if elem.is_float() => g.abs_float(elem, x),
+            UnaryOp::Abs if elem.is_signed() => {
+                let zero = g.splat_int(0, x.ty());
+                let negative = g.int_cmp(IntPredicate::SLT, x, zero)?;
+                let minus = g.int_op(IntOp::Sub, zero, x)?;
+                g.select_reg(negative, minus, x)
+            }
+            UnaryOp::Abs => Ok(x),
+            UnaryOp::Not => g.int_op(IntOp::Xor, x, g.splat_int(-1, x.ty())),
+            UnaryOp::Exp => g.exp(x),
+            UnaryOp::Tanh => g.tanh(x),
+            UnaryOp::Sqrt => g.float_intrinsic("llvm.sqrt", &[x]),
+            UnaryOp::Rsqrt => {
+                let root = g.float_intrinsic("llvm.sqrt", &[x])?;
+                g.float_op(FloatOp::Div, g.splat_float(1.0, x.ty()), root)
+            }
+            UnaryOp::Floor => g.float_intrinsic("llvm.floor", &[x]),
+            UnaryOp::Round => g.float_intrinsic("llvm.roundeven", &[x]),
+        })
+    }
+
+    /// Flips the sign bit. bfloat16 lives in integers, and f16 arithmetic would widen it for nothing.
+    fn neg_float(&self, elem: Elem, x: Reg<'c>) -> Result<Reg<'c>> {
+        self.on_bits(elem, x, |g, bits, top| g.int_op(IntOp::Xor, bits, top))
+    }
+
+    fn abs_float(&self, elem: Elem, x: Reg<'c>) -> Result<Reg<'c>> {
+        if elem == Elem::F32 {
+            return self.float_intrinsic("llvm.fabs", &[x]);
+        }
+        self.on_bits(elem, x, |g, bits, top| {
+            let rest = g.int_op(IntOp::Xor, top, g.splat_int(-1, top.ty()))?;
+            g.int_op(IntOp::And, bits, rest)
+        })
+    }
+
+    /// Applies `f` to the bits of a float and a mask of its sign bit.
+    fn on_bits(
+        &self,
+        elem: Elem,
+        x: Reg<'c>,
+        f: impl Fn(&Self, Reg<'c>, Reg<'c>) -> Result<Reg<'c>>,
+    ) -> Result<Reg<'c>> {
+        let int = if elem == Elem::F32 { Elem::I32 } else { Elem::I16 };
+        let bits = self.bitcast(x, self.lanes(int, x.lanes()))?;
+        let top = self.splat_int(-1i64 << (elem.bytes() * 8 - 1), bits.ty());
+        let out = f(self, bits, top)?;
+        self.bitcast(out, x.ty())
+    }
+
+    /// Calls an intrinsic overloaded on its operands' type.
+    pub(crate) fn float_intrinsic(&self, name: &str, args: &[Reg<'c>]) -> Result<Reg<'c>> {
+        self.intrinsic(name, &[args[0].ty()], args)
+    }
+
+    pub(crate) fn fma(&self, a: Reg<'c>, b: Reg<'c>, c: Reg<'c>) -> Result<Reg<'c>> {
+        self.float_intrinsic("llvm.fma", &[a, b, c])
+    }
+
+    pub(crate) fn binary(&self, op: BinaryOp, args: [Value; 2]) -> Result<Tile<'c>> {
+        let elem = self.k.ty(args[0]).elem;
+        let signed = elem.is_signed();
+        self.zip(args, |g, x, y| match op {
+            BinaryOp::Add if elem.is_float() => g.float_op(FloatOp::Add, x, y),
+            BinaryOp::Sub if elem.is_float() => g.float_op(FloatOp::Sub, x, y),
+            BinaryOp::Mul if elem.is_float() => g.float_op(FloatOp::Mul, x, y),
+            BinaryOp::Div if elem.is_float() => g.float_op(FloatOp::Div, x, y),
+            BinaryOp::Min => g.min_max(elem, false, x, y),
+            BinaryOp::Max => g.min_max(elem, true, x, y),
+            BinaryOp::Add => g.int_op(IntOp::Add, x, y),
+            BinaryOp::Sub => g.int_op(IntOp::Sub, x, y),
+            BinaryOp::Mul => g.int_op(IntOp::Mul, x, y),
+            BinaryOp::Div => g.int_op(if signed { IntOp::SDiv } else { IntOp::UDiv }, x, y),
+            BinaryOp::Rem => g.int_op(if signed { IntOp::SRem } else { IntOp::URem }, x, y),
+            BinaryOp::And => g.int_op(IntOp::And, x, y),
+            BinaryOp::Or => g.int_op(IntOp::Or, x, y),
+            BinaryOp::Xor => g.int_op(IntOp::Xor, x, y),
+            BinaryOp::Shl => g.int_op(IntOp::Shl, x, y),
+            BinaryOp::Shr => g.int_op(if signed { IntOp::AShr } else { IntOp::LShr }, x, y),
+        })
+    }
+
+    /// The larger or smaller one; of floats the one that is a number.
+    pub(crate) fn min_max(&self, elem: Elem, max: bool, x: Reg<'c>, y: Reg<'c>) -> Result<Reg<'c>> {
+        if elem.is_float() {
+            return self.float_intrinsic(if max { "llvm.maxnum" } else { "llvm.minnum" }, &[x, y]);
+        }
+        let p = match (elem.is_signed(), max) {
+            (true, true) => IntPredicate::SGT,
+            (true, false) => IntPredicate::SLT,
+            (false, true) => IntPredicate::UGT,
+            (false, false) => IntPredicate::ULT,
+        };
+        let c = self.int_cmp(p, x, y)?;
+        self.select_reg(c, x, y)
+    }
+
+    pub(crate) fn compare(&self, op: CmpOp, args: [Value; 2]) -> Result<Tile<'c>> {
+        let elem = self.k.ty(args[0]).elem;
+        if elem.is_float() {
+            let p = match op {
+                CmpOp::Eq => FloatPredicate::OEQ,
+                CmpOp::Ne => FloatPredicate::UNE,
+                CmpOp::Lt => FloatPredicate::OLT,
+                CmpOp::Le => FloatPredicate::OLE,
+                CmpOp::Gt => FloatPredicate::OGT,
+                CmpOp::Ge => FloatPredicate::OGE,
+            };
+            return self.zip(args, |g, x, y| g.float_cmp(p, x, y));
+        }
+        let p = match (op, elem.is_signed()) {
+            (CmpOp::Eq, _) => IntPredicate::EQ,
+            (CmpOp::Ne, _) => IntPredicate::NE,
+            (CmpOp::Lt, true) => IntPredicate::SLT,
+            (CmpOp::Le, true) => IntPredicate::SLE,
+            (CmpOp::Gt, true) => IntPredicate::SGT,
+            (CmpOp::Ge, true) => IntPredicate::SGE,
+            (CmpOp::Lt, false) => IntPredicate::ULT,
+            (CmpOp::Le, false) => IntPredicate::ULE,
+            (CmpOp::Gt, false) => IntPredicate::UGT,
+            (CmpOp::Ge, false) => IntPredicate::UGE,
+        };
+        self.zip(args, |g, x, y| g.int_cmp(p, x, y))
+    }
+
+    pub(crate) fn convert(&self, arg: Value, to: Elem) -> Result<Tile<'c>> {
+        let from = self.k.ty(arg).elem;
+        self.map(arg, |g, x| g.convert_reg(x, from, to))
+    }
+
+    /// Converts by value. See [`hrx_ir::tile::Op::Convert`] for the rules.
+    pub(crate) fn convert_reg(&self, x: Reg<'c>, from: Elem, to: Elem) -> Result<Reg<'c>> {
+        let n = x.lanes();
+        let want = self.lanes(to, n);
+        match (from, to) {
+            _ if from == to => Ok(x),
+            (Elem::BF16, _) => {
+                let wide = self.cast(Cast::ZExt, x, self.lanes(Elem::U32, n))?;
+                let bits = self.int_op(IntOp::Shl, wide, self.splat_int(16, wide.ty()))?;
+                let f = self.bitcast(bits, self.lanes(Elem::F32, n))?;
+                self.convert_reg(f, Elem::F32, to)
+            }
+            (Elem::F32, Elem::BF16) => self.f32_to_bf16(x),
+            (_, Elem::BF16) => {
+                let f = self.convert_reg(x, from, Elem::F32)?;
+                self.f32_to_bf16(f)
+            }
+            (Elem::F16, Elem::F32) => self.cast(Cast::FpExt, x, want),
+            (Elem::F32, Elem::F16) => self.cast(Cast::FpTrunc, x, want),
+            (Elem::F16, _) => {
+                let f = self.cast(Cast::FpExt, x, self.lanes(Elem::F32, n))?;
+                self.convert_reg(f, Elem::F32, to)
+            }
+            (Elem::F32, _) => {
+                let name = if to.is_signed() { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
+                self.intrinsic(name, &[want, x.ty()], &[x])
+            }
+            (_, Elem::F16) => {
+                let f = self.convert_reg(x, from, Elem::F32)?;
+                self.cast(Cast::FpTrunc, f, want)
+            }
+            (_, Elem::F32) => self.cast(if from.is_signed() { Cast::SiToFp } else { Cast::UiToFp }, x, want),
+            _ if to.bytes() < from.bytes() => self.cast(Cast::Trunc, x, want),
+            _ if from == Elem::B1 || (to.bytes() > from.bytes() && !from.is_signed()) => {
+                self.cast(Cast::ZExt, x, want)
+            }
+            _ if to.bytes() > from.bytes() => self.cast(Cast::SExt, x, want),
+            _ => Ok(x),
+        }
+    }
+
+    /// The upper half of the bits, rounded to nearest even; NaN stays a quiet NaN.
+    fn f32_to_bf16(&self, x: Reg<'c>) -> Result<Reg<'c>> {
+        let n = x.lanes();
+        let bits = self.bitcast(x, self.lanes(Elem::U32, n))?;
+        let c = |v: i64| self.splat_int(v, bits.ty());
+        let odd = self.int_op(IntOp::LShr, bits, c(16))?;
+        let odd = self.int_op(IntOp::And, odd, c(1))?;
+        let bias = self.int_op(IntOp::Add, odd, c(0x7FFF))?;
+        let rounded = self.int_op(IntOp::Add, bits, bias)?;
+        let quiet = self.int_op(IntOp::Or, bits, c(0x40_0000))?;
+        let nan = self.float_cmp(FloatPredicate::UNO, x, x)?;
+        let chosen = self.select_reg(nan, quiet, rounded)?;
+        let high = self.int_op(IntOp::LShr, chosen, c(16))?;
+        self.cast(Cast::Trunc, high, self.lanes(Elem::U16, n))
+    }
+
+    pub(crate) fn bitcast_tile(&self, arg: Value, to: Elem) -> Result<Tile<'c>> {
+        self.map(arg, |g, x| g.bitcast(x, g.lanes(to, x.lanes())))
+    }
+}

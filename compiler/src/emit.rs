@@ -1,0 +1,168 @@
+//! Runs LLVM: a kernel in, an object or a readable form out.
+
+use crate::codegen;
+use crate::passes;
+use crate::{CompileError, Target, lane};
+use hrx_ir::tile::Kernel;
+use inkwell::OptimizationLevel;
+use inkwell::context::Context;
+use inkwell::module::Module;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::{
+    CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
+};
+use std::cell::RefCell;
+use std::sync::{Once, OnceLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// The mid-level pipeline. Code generation leaves nothing to fold, unroll or vectorise.
+const PASSES: &str = "function(early-cse<memssa>,loop-mssa(licm),simplifycfg)";
+
+/// A form of a kernel on its way to machine code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Emit {
+    /// Tile IR as the template made it.
+    Tile,
+    /// Tile IR after all passes, with the registers that each value takes.
+    Lane,
+    /// LLVM IR after the mid-level passes.
+    Llvm,
+    /// Assembly.
+    Asm,
+    /// A relocatable object.
+    Obj,
+}
+
+impl Emit {
+    /// Each form with its name on command lines.
+    pub const ALL: [(&'static str, Emit); 5] = [
+        ("tile", Emit::Tile),
+        ("lane", Emit::Lane),
+        ("llvm", Emit::Llvm),
+        ("asm", Emit::Asm),
+        ("obj", Emit::Obj),
+    ];
+
+    /// The form of that name.
+    pub fn from_name(name: &str) -> Option<Emit> {
+        Emit::ALL.iter().find(|(n, _)| *n == name).map(|&(_, e)| e)
+    }
+}
+
+/// A compiled kernel.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// A relocatable object for [`crate::LoadedKernel::load`].
+    pub object: Vec<u8>,
+    /// How long its compilation took on its thread.
+    pub time: Duration,
+}
+
+/// Compiles a kernel.
+///
+/// # Errors
+/// If the kernel breaks a rule of tile IR or LLVM refuses it.
+pub fn compile(kernel: &Kernel, target: &Target) -> Result<Compiled, CompileError> {
+    let start = Instant::now();
+    let object = emit(kernel, target, Emit::Obj)?;
+    Ok(Compiled { object, time: start.elapsed() })
+}
+
+/// Compiles kernels on as many threads as there are processors, results in the order of the kernels.
+pub fn compile_all(kernels: &[&Kernel], target: &Target) -> Vec<Result<Compiled, CompileError>> {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(kernels.len());
+    let next = AtomicUsize::new(0);
+    let results: Vec<OnceLock<Result<Compiled, CompileError>>> = kernels.iter().map(|_| OnceLock::new()).collect();
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(kernel) = kernels.get(at) else { break };
+            // Each index is handed out once, so the cell is empty.
+            let _ = results[at].set(compile(kernel, target));
+        }
+    };
+    std::thread::scope(|s| {
+        (1..threads).for_each(|_| {
+            s.spawn(work);
+        });
+        work();
+    });
+    let unfilled = |k: &Kernel| CompileError::Llvm { kernel: k.name.clone(), reason: "was not compiled".into() };
+    results.into_iter().zip(kernels).map(|(r, k)| r.into_inner().unwrap_or_else(|| Err(unfilled(k)))).collect()
+}
+
+thread_local! {
+    /// One context and target machine a thread: making them takes longer than a small kernel.
+    static MACHINE: RefCell<Option<(Target, Context, TargetMachine)>> = const { RefCell::new(None) };
+}
+
+/// Brings a kernel to one of its forms.
+///
+/// # Errors
+/// If the kernel breaks a rule of tile IR or LLVM refuses it.
+pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, CompileError> {
+    let broken = |e: &dyn std::fmt::Display| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() };
+    hrx_ir::tile::verify(kernel).map_err(|e| broken(&e))?;
+    if form == Emit::Tile {
+        return Ok(kernel.to_string().into_bytes());
+    }
+    let lowered = passes::lower(kernel.clone());
+    debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
+    if form == Emit::Lane {
+        return Ok(lane::print(&lowered).into_bytes());
+    }
+    MACHINE.with(|slot| {
+        let mut slot = slot.borrow_mut();
+        if slot.as_ref().is_none_or(|(t, _, _)| t != target) {
+            *slot = Some((target.clone(), Context::create(), machine(target)?));
+        }
+        let Some((_, cx, machine)) = slot.as_ref() else { unreachable!("just filled") };
+        let module = codegen::module(cx, &lowered, target)?;
+        run(&module, machine, kernel, form)
+    })
+}
+
+fn run(module: &Module<'_>, machine: &TargetMachine, kernel: &Kernel, form: Emit) -> Result<Vec<u8>, CompileError> {
+    let llvm = |reason: String| CompileError::Llvm { kernel: kernel.name.clone(), reason };
+    module.set_triple(&machine.get_triple());
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+    if cfg!(debug_assertions) {
+        module.verify().map_err(|e| llvm(e.to_string()))?;
+    }
+    module.run_passes(PASSES, machine, PassBuilderOptions::create()).map_err(|e| llvm(e.to_string()))?;
+    let buffer = match form {
+        Emit::Llvm => return Ok(module.print_to_string().to_string().into_bytes()),
+        Emit::Asm => machine.write_to_memory_buffer(module, FileType::Assembly),
+        _ => machine.write_to_memory_buffer(module, FileType::Object),
+    };
+    let bytes = buffer.map_err(|e| llvm(e.to_string()))?.as_slice().to_vec();
+    Ok(if form == Emit::Asm { bytes.into_iter().filter(|&b| b != 0).collect() } else { bytes })
+}
+
+fn machine(target: &Target) -> Result<TargetMachine, CompileError> {
+    static INIT: Once = Once::new();
+    INIT.call_once(|| {
+        LlvmTarget::initialize_x86(&InitializationConfig {
+            asm_parser: false,
+            asm_printer: true,
+            base: true,
+            disassembler: false,
+            info: true,
+            machine_code: true,
+        });
+    });
+    let refused = |reason: String| CompileError::Target { target: target.name(), reason };
+    let triple = TargetTriple::create(target.triple());
+    LlvmTarget::from_triple(&triple)
+        .map_err(|e| refused(e.to_string()))?
+        .create_target_machine(
+            &triple,
+            target.llvm_cpu(),
+            &target.llvm_features(),
+            OptimizationLevel::Default,
+            RelocMode::PIC,
+            CodeModel::Small,
+        )
+        .ok_or_else(|| refused("LLVM makes no target machine for it".into()))
+}

@@ -1,0 +1,99 @@
+//! Embedding lookup: rows of a table, dequantised.
+
+use crate::Template;
+use crate::emit::{load_index, plus, scaled, times};
+use crate::facts::{Real, TemplateError, WeightType};
+use crate::row::{PIECE, for_pieces};
+use crate::slot::{Interface, Slot, declare, slots_of};
+use hrx_ir::quant::CHUNK;
+use hrx_ir::tile::{Access, BlockPart, Builder, Elem, GridExpr, Kernel, Value, View};
+
+/// Row `Ids[t]` of a table times a scale, for each token t.
+///
+/// Slots: NTokens; Ids `i32 [T]`, each below `rows`; Table `[rows, k]`; Out `f32 [T, k]`. One program a token.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Embed {
+    /// Rows of the table: the vocabulary.
+    pub rows: u32,
+    /// Elements of a row: for a quantised table a whole number of blocks.
+    pub k: u32,
+    /// What the table is made of.
+    pub table: WeightType,
+    /// What rows are multiplied by.
+    pub scale: Option<Real>,
+}
+
+struct Args {
+    n_tokens: Value,
+    ids: View,
+    table: View,
+    out: View,
+}
+
+const FAMILY: &str = "embed";
+
+impl Embed {
+    fn declare(&self, i: &mut Interface) -> Args {
+        let n_tokens = i.index(Slot::NTokens);
+        let (t, rows) = (n_tokens.into(), self.rows.into());
+        Args {
+            n_tokens,
+            ids: i.view(Slot::Ids, Elem::I32, &[t], Access::In),
+            table: match self.table {
+                WeightType::Quant(f) => i.quant(Slot::Table, f, &[rows, (self.k / f.block).into()]),
+                WeightType::Float(e) => i.view(Slot::Table, e, &[rows, self.k.into()], Access::In),
+            },
+            out: i.view(Slot::Out, Elem::F32, &[t, self.k.into()], Access::Out),
+        }
+    }
+
+    /// Scales and stores a piece of the row.
+    fn store(&self, b: &mut Builder, out: View, at: [Value; 2], x: Value, mask: Option<Value>) {
+        let x = scaled(b, self.scale.map_or(1.0, Real::f64), x);
+        b.store(out, &at, x, mask);
+    }
+}
+
+impl Template for Embed {
+    fn name(&self) -> String {
+        let scale = self.scale.map_or(String::new(), |s| format!("_scale{}", s.tag()));
+        format!("{FAMILY}_{}_v{}_k{}{scale}", self.table.name(), self.rows, self.k)
+    }
+
+    fn slots(&self) -> Vec<Slot> {
+        slots_of(|i| self.declare(i))
+    }
+
+    fn kernel(&self) -> Result<Kernel, TemplateError> {
+        self.table.check(FAMILY, self.k)?;
+        TemplateError::unless(self.rows > 0, FAMILY, "a table of 0 rows", "there is nothing to look up")?;
+        let mut b = Builder::new(self.name());
+        let a = declare(&mut b, |i| self.declare(i));
+        b.grid(0, GridExpr::Extent(a.n_tokens.into()));
+        let token = b.program_id(0);
+        let id = load_index(&mut b, a.ids, token);
+        match self.table {
+            WeightType::Quant(f) => {
+                let bounds = [b.index(0), b.index(i64::from(self.k / f.block)), b.index(1)];
+                b.for_loop(bounds, &[], |b, block, _| {
+                    let first = times(b, block, f.block);
+                    for c in 0..f.chunks() {
+                        let x = b.load_block(a.table, [id, block], BlockPart::Values(c), 1);
+                        let col = plus(b, first, c * CHUNK);
+                        self.store(b, a.out, [token, col], x, None);
+                    }
+                    vec![]
+                });
+            }
+            WeightType::Float(_) => {
+                for_pieces(&mut b, self.k, &[], |b, col, mask, _| {
+                    let x = b.load(a.table, &[id, col], &[1, PIECE], mask);
+                    let x = b.convert(x, Elem::F32);
+                    self.store(b, a.out, [token, col], x, mask);
+                    vec![]
+                });
+            }
+        }
+        Ok(b.finish())
+    }
+}

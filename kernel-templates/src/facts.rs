@@ -1,0 +1,151 @@
+//! The vocabulary of facts that families share.
+
+use hrx_ir::quant::Format;
+use hrx_ir::tile::Elem;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+/// A fact that a family does not support.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{family}: {fact} is not supported: {reason}")]
+pub struct TemplateError {
+    /// The family's name.
+    pub family: &'static str,
+    /// The fact with its value.
+    pub fact: String,
+    /// Why not.
+    pub reason: &'static str,
+}
+
+impl TemplateError {
+    /// `Ok` if `supported`, else the error.
+    pub(crate) fn unless(
+        supported: bool,
+        family: &'static str,
+        fact: impl fmt::Display,
+        reason: &'static str,
+    ) -> Result<(), TemplateError> {
+        if supported { Ok(()) } else { Err(TemplateError { family, fact: fact.to_string(), reason }) }
+    }
+}
+
+/// A number that is a fact: compared and hashed by its bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Real(pub f32);
+
+impl Real {
+    pub(crate) fn f64(self) -> f64 {
+        f64::from(self.0)
+    }
+
+    /// The number as part of a name: `1em5` for 1e-5, `1p25e1` for 12.5.
+    pub(crate) fn tag(self) -> String {
+        format!("{:e}", self.0).replace('-', "m").replace('.', "p")
+    }
+}
+
+impl PartialEq for Real {
+    fn eq(&self, other: &Real) -> bool {
+        self.0.to_bits() == other.0.to_bits()
+    }
+}
+
+impl Eq for Real {}
+
+impl Hash for Real {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.to_bits().hash(state);
+    }
+}
+
+/// In what form a kernel writes rows of activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// `f32 [T, K]`.
+    F32,
+    /// Codes `i8 [T, K]` and scales `f32 [T, K/32]`; see the crate's documentation.
+    Q8,
+}
+
+impl Output {
+    pub(crate) fn tag(self) -> &'static str {
+        match self {
+            Output::F32 => "",
+            Output::Q8 => "_q8",
+        }
+    }
+}
+
+/// The function on the gate of a gated layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// x / (1 + exp(-x)).
+    Silu,
+    /// 0.5 x (1 + tanh(sqrt(2/π) x (1 + 0.044715 x²))): the tanh form of GELU (Hendrycks & Gimpel 2016).
+    GeluTanh,
+}
+
+impl Activation {
+    pub(crate) fn tag(self) -> &'static str {
+        match self {
+            Activation::Silu => "silu",
+            Activation::GeluTanh => "gelu",
+        }
+    }
+}
+
+/// What a weight matrix or embedding table is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightType {
+    /// Blocks of a quantised format.
+    Quant(&'static Format),
+    /// Plain `f32`, `f16` or `bf16`.
+    Float(Elem),
+}
+
+impl Hash for WeightType {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
+
+impl WeightType {
+    /// The name of the format or element type.
+    pub fn name(&self) -> &'static str {
+        match self {
+            WeightType::Quant(f) => f.name,
+            WeightType::Float(e) => e.name(),
+        }
+    }
+
+    /// Whether rows of `k` elements can be stored and read as this type.
+    pub(crate) fn check(&self, family: &'static str, k: u32) -> Result<(), TemplateError> {
+        match self {
+            WeightType::Quant(f) => {
+                TemplateError::unless(
+                    k > 0 && k % f.block == 0,
+                    family,
+                    format!("k = {k} of {}", f.name),
+                    WHOLE_BLOCKS,
+                )?;
+                let fits = hrx_ir::quant::CHUNK % f.group == 0;
+                TemplateError::unless(fits, family, format!("format {}", f.name), "a group of it is more than a chunk")
+            }
+            WeightType::Float(e) => {
+                TemplateError::unless(k > 0, family, "k = 0", "rows have elements")?;
+                TemplateError::unless(e.is_float(), family, format!("weight type {e}"), "it is not a float")
+            }
+        }
+    }
+}
+
+pub(crate) const WHOLE_BLOCKS: &str = "a row is not a whole number of blocks";
+
+/// What tilings are chosen from: the vector registers that one program computes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TargetShape {
+    /// `f32` lanes of one vector register.
+    pub lanes: u32,
+    /// How many vector registers there are.
+    pub registers: u32,
+}

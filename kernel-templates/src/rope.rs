@@ -1,0 +1,226 @@
+//! Rotary positions (Su et al. 2021) on the heads of a row, after an optional norm of each head; and the store of keys
+//! and values into a KV cache, which is the same walk over heads.
+//!
+//! A rotation turns pairs of elements: `(a, b)` becomes `(a cos - b sin, b cos + a sin)`. With the partner of each
+//! element brought to its place that is `x * C + partner * S`, S being negative for the first of a pair; only which
+//! elements are partners differs between the two kinds.
+
+use crate::Template;
+use crate::emit::{load_index, scaled};
+use crate::facts::{Real, TemplateError};
+use crate::norm::inverse_of_squares;
+use crate::slot::{Interface, Slot, declare, slots_of};
+use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Type, UnaryOp, Value, View};
+
+/// Which elements of a head turn together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rotation {
+    /// No rotation: values.
+    None,
+    /// Neighbours: 2i and 2i + 1.
+    Normal,
+    /// Halves of the rotated part: i and i + n_rot / 2.
+    Neox,
+}
+
+/// Where the heads go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RopeOutput {
+    /// Rows `f32 [T, heads * head_dim]`.
+    F32,
+    /// The cache `[heads, NCtx, head_dim]` of `f16`, `bf16` or `f32`, at the position of each token.
+    Cache(Elem),
+}
+
+/// Norm, rotation and scale of the heads of each row.
+///
+/// Slots: NTokens; for a cache NCtx and HeadStride; X `f32 [T, heads * head_dim]`; with `norm` NormWeight
+/// `f32 [head_dim]`; for a rotation Cos and Sin `f32 [T, n_rot / 2]`; for a cache Positions `i32 [T]` (below NCtx), then
+/// Cache `[heads, NCtx, head_dim]`, else Out. Out may be the same memory as X.
+///
+/// One program a token.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Rope {
+    /// Heads of a row.
+    pub heads: u32,
+    /// Elements of a head.
+    pub head_dim: u32,
+    /// Leading elements of a head that turn: even; 0 for no rotation.
+    pub n_rot: u32,
+    /// Which of them turn together.
+    pub rotation: Rotation,
+    /// The eps of an RMS norm of each head, if there is one.
+    pub norm: Option<Real>,
+    /// What the result is multiplied by.
+    pub scale: Option<Real>,
+    /// Where it goes.
+    pub output: RopeOutput,
+}
+
+struct Args {
+    n_tokens: Value,
+    x: View,
+    norm_weight: Option<View>,
+    /// Cosines and sines.
+    angles: Option<[View; 2]>,
+    out: Out,
+}
+
+#[derive(Clone, Copy)]
+enum Out {
+    Rows(View),
+    Cache { view: View, elem: Elem, positions: View },
+}
+
+const FAMILY: &str = "rope";
+
+impl Rope {
+    fn check(&self) -> Result<(), TemplateError> {
+        let unless = |ok, fact: String, reason| TemplateError::unless(ok, FAMILY, fact, reason);
+        let dims = format!("{} heads of {}", self.heads, self.head_dim);
+        unless((1..=1024).contains(&self.head_dim), dims.clone(), "a head is a tile of 1 to 1024 elements")?;
+        unless((1..=4096).contains(&self.heads), dims, "a row has 1 to 4096 heads")?;
+        let (rot, fact) = (self.n_rot, format!("n_rot = {} ({:?})", self.n_rot, self.rotation));
+        let none = self.rotation == Rotation::None;
+        unless(none == (rot == 0), fact.clone(), "only a rotation turns elements")?;
+        unless(rot % 2 == 0 && rot <= self.head_dim, fact, "it is an even part of the head")?;
+        match self.output {
+            RopeOutput::Cache(e) => unless(e.is_float(), format!("a cache of {e}"), "it is not a float"),
+            RopeOutput::F32 => Ok(()),
+        }
+    }
+
+    fn declare(&self, i: &mut Interface) -> Args {
+        let n_tokens = i.index(Slot::NTokens);
+        let cache_size = match self.output {
+            RopeOutput::Cache(_) => Some([i.index(Slot::NCtx), i.index(Slot::HeadStride)]),
+            RopeOutput::F32 => None,
+        };
+        let (t, d) = (n_tokens.into(), self.head_dim.into());
+        let row = [t, self.heads.into(), d];
+        let angles = [t, (self.n_rot / 2).into()];
+        let x = i.view(Slot::X, Elem::F32, &row, Access::In);
+        let norm_weight = self.norm.map(|_| i.view(Slot::NormWeight, Elem::F32, &[1.into(), d], Access::In));
+        let angles = (self.rotation != Rotation::None)
+            .then(|| [Slot::Cos, Slot::Sin].map(|s| i.view(s, Elem::F32, &angles, Access::In)));
+        let out = match (self.output, cache_size) {
+            (RopeOutput::Cache(elem), Some(size)) => {
+                let positions = i.view(Slot::Positions, Elem::I32, &[t], Access::In);
+                let view = i.cache(Slot::Cache, elem, [self.heads, self.head_dim], size, Access::Out);
+                Out::Cache { view, elem, positions }
+            }
+            _ => Out::Rows(i.view(Slot::Out, Elem::F32, &row, Access::Out)),
+        };
+        Args { n_tokens, x, norm_weight, angles, out }
+    }
+
+    /// What each element and its partner are multiplied by: C and S, `[1, n_rot]`.
+    fn factors(&self, b: &mut Builder, angles: [View; 2], token: Value) -> [Value; 2] {
+        let (half, zero) = (self.n_rot / 2, b.index(0));
+        let [cos, sin] = angles.map(|view| b.load(view, &[token, zero], &[1, half], None));
+        if self.rotation == Rotation::Neox {
+            let minus = b.unary(UnaryOp::Neg, sin);
+            return [b.concat(cos, cos, 1), b.concat(minus, sin, 1)];
+        }
+        let [cos, sin] = [cos, sin].map(|v| b.repeat(v, 2));
+        let ty = Type::new(Elem::I32, &[self.n_rot]);
+        let (iota, one, two) = (b.iota(self.n_rot), b.int(1, ty), b.int(2, ty));
+        let odd = b.binary(hrx_ir::tile::BinaryOp::And, iota, one);
+        let sign = b.mul(odd, two);
+        let sign = b.sub(sign, one);
+        let sign = b.convert(sign, Elem::F32);
+        let sign = b.reshape(sign, &[1, self.n_rot]);
+        [cos, b.mul(sin, sign)]
+    }
+
+    /// Each element's partner in its place.
+    fn partners(&self, b: &mut Builder, x: Value) -> Value {
+        let half = self.n_rot / 2;
+        if self.rotation == Rotation::Neox {
+            let (first, second) = (b.slice(x, 1, 0, half), b.slice(x, 1, half, half));
+            return b.concat(second, first, 1);
+        }
+        let pairs = b.reshape(x, &[half, 2]);
+        let (first, second) = (b.slice(pairs, 1, 0, 1), b.slice(pairs, 1, 1, 1));
+        let swapped = b.concat(second, first, 1);
+        b.reshape(swapped, &[1, self.n_rot])
+    }
+
+    fn rotate(&self, b: &mut Builder, x: Value, [c, s]: [Value; 2]) -> Value {
+        let (rot, rest) = (self.n_rot, self.head_dim - self.n_rot);
+        let turning = b.slice(x, 1, 0, rot);
+        let partners = self.partners(b, turning);
+        let from_partner = b.mul(partners, s);
+        let turned = b.fma(turning, c, from_partner);
+        if rest == 0 {
+            return turned;
+        }
+        let still = b.slice(x, 1, rot, rest);
+        b.concat(turned, still, 1)
+    }
+}
+
+impl Template for Rope {
+    fn name(&self) -> String {
+        let kind = match self.rotation {
+            Rotation::None => "none".into(),
+            Rotation::Normal => format!("normal{}", self.n_rot),
+            Rotation::Neox => format!("neox{}", self.n_rot),
+        };
+        let norm = self.norm.map_or(String::new(), |eps| format!("_norm{}", eps.tag()));
+        let scale = self.scale.map_or(String::new(), |s| format!("_scale{}", s.tag()));
+        let to = match self.output {
+            RopeOutput::F32 => String::new(),
+            RopeOutput::Cache(e) => format!("_to_{e}"),
+        };
+        format!("{FAMILY}_{kind}_h{}_d{}{norm}{scale}{to}", self.heads, self.head_dim)
+    }
+
+    fn slots(&self) -> Vec<Slot> {
+        slots_of(|i| self.declare(i))
+    }
+
+    fn kernel(&self) -> Result<Kernel, TemplateError> {
+        self.check()?;
+        let mut b = Builder::new(self.name());
+        let a = declare(&mut b, |i| self.declare(i));
+        b.grid(0, GridExpr::Extent(a.n_tokens.into()));
+        let (token, d) = (b.program_id(0), self.head_dim);
+        let (zero, one, heads) = (b.index(0), b.index(1), b.index(i64::from(self.heads)));
+        let factors = a.angles.map(|angles| self.factors(&mut b, angles, token));
+        let position = match a.out {
+            Out::Cache { positions, .. } => load_index(&mut b, positions, token),
+            Out::Rows(_) => zero,
+        };
+        b.for_loop([zero, heads, one], &[], |b, head, _| {
+            let x = b.load(a.x, &[token, head, zero], &[1, 1, d], None);
+            let mut x = b.reshape(x, &[1, d]);
+            if let (Some(eps), Some(weight)) = (self.norm, a.norm_weight) {
+                let squares = b.mul(x, x);
+                let inverse = inverse_of_squares(b, squares, d, eps.f64());
+                let w = b.load(weight, &[zero, zero], &[1, d], None);
+                let y = b.mul(x, inverse);
+                x = b.mul(y, w);
+            }
+            if let Some(factors) = factors {
+                x = self.rotate(b, x, factors);
+            }
+            if let Some(s) = self.scale {
+                x = scaled(b, s.f64(), x);
+            }
+            match a.out {
+                Out::Rows(out) => {
+                    let x = b.reshape(x, &[1, 1, d]);
+                    b.store(out, &[token, head, zero], x, None);
+                }
+                Out::Cache { view, elem, .. } => {
+                    let x = b.convert(x, elem);
+                    let x = b.reshape(x, &[1, 1, d]);
+                    b.store(view, &[head, position, zero], x, None);
+                }
+            }
+            vec![]
+        });
+        Ok(b.finish())
+    }
+}

@@ -1,0 +1,101 @@
+//! Rows of activations: walking along them and storing them in the form that the consumer reads.
+
+use crate::emit::{below, shifted_right};
+use crate::facts::{Output, TemplateError};
+use crate::slot::{Interface, Slot};
+use hrx_ir::quant::CHUNK;
+use hrx_ir::tile::{Access, Builder, CmpOp, Elem, Extent, ReduceOp, UnaryOp, Value, View};
+
+/// Elements of a row that are worked on at once.
+pub(crate) const PIECE: u32 = CHUNK;
+
+/// Walks along a row of `k` elements in pieces of [`PIECE`], carrying values. `body` gets the first column, a mask
+/// `[1, PIECE]` where the row ends inside the piece, and the carried values; it returns their next values.
+pub(crate) fn for_pieces(
+    b: &mut Builder,
+    k: u32,
+    inits: &[Value],
+    mut body: impl FnMut(&mut Builder, Value, Option<Value>, &[Value]) -> Vec<Value>,
+) -> Vec<Value> {
+    let whole = k / PIECE * PIECE;
+    let mut carried = inits.to_vec();
+    if whole > 0 {
+        let bounds = [b.index(0), b.index(i64::from(whole)), b.index(i64::from(PIECE))];
+        carried = b.for_loop(bounds, &carried, |b, col, c| body(b, col, None, c));
+    }
+    if whole < k {
+        let col = b.index(i64::from(whole));
+        let mask = below(b, col, PIECE, k);
+        carried = body(b, col, Some(mask), &carried);
+    }
+    carried
+}
+
+/// Quantises `x f32 [R, 32]`: codes `i8 [R, 32]` and scales `f32 [R, 1]`.
+pub(crate) fn quantize(b: &mut Builder, x: Value) -> [Value; 2] {
+    let rows = b.ty(x).shape.dims()[0];
+    let limit = b.float(127.0, &[rows, 1]);
+    let zero = b.float(0.0, &[rows, 1]);
+    let magnitude = b.unary(UnaryOp::Abs, x);
+    let absmax = b.reduce(ReduceOp::Max, magnitude, 1);
+    let scale = b.div(absmax, limit);
+    let inverse = b.div(limit, absmax);
+    let some = b.cmp(CmpOp::Gt, absmax, zero);
+    let inverse = b.select(some, inverse, zero);
+    let scaled = b.mul(x, inverse);
+    let rounded = b.unary(UnaryOp::Round, scaled);
+    // By way of i32: the values lie within ±127, so both steps are exact, and targets have this pair of instructions.
+    let wide = b.convert(rounded, Elem::I32);
+    [b.convert(wide, Elem::I8), scale]
+}
+
+/// Where rows are stored, in either form. Views have rank 2.
+#[derive(Clone, Copy)]
+pub(crate) enum RowSink {
+    F32(View),
+    Q8 { codes: View, scales: View },
+}
+
+impl RowSink {
+    /// Declares the parameters for `rows` rows of `k` elements.
+    pub fn declare(i: &mut Interface, output: Output, rows: Extent, k: u32) -> RowSink {
+        match output {
+            Output::F32 => RowSink::F32(i.view(Slot::Out, Elem::F32, &[rows, k.into()], Access::Out)),
+            Output::Q8 => RowSink::Q8 {
+                codes: i.view(Slot::OutCodes, Elem::I8, &[rows, k.into()], Access::Out),
+                scales: i.view(Slot::OutScales, Elem::F32, &[rows, (k / CHUNK).into()], Access::Out),
+            },
+        }
+    }
+
+    /// Local memory for one row of `k` elements.
+    pub fn local(b: &mut Builder, output: Output, k: u32) -> RowSink {
+        match output {
+            Output::F32 => RowSink::F32(b.local(Elem::F32, &[1, k])),
+            Output::Q8 => {
+                RowSink::Q8 { codes: b.local(Elem::I8, &[1, k]), scales: b.local(Elem::F32, &[1, k / CHUNK]) }
+            }
+        }
+    }
+
+    /// Stores `x f32 [1, 32]` at a row from a column on. A mask is for rows of `f32` only.
+    pub fn store(&self, b: &mut Builder, [row, col]: [Value; 2], x: Value, mask: Option<Value>) {
+        match *self {
+            RowSink::F32(out) => b.store(out, &[row, col], x, mask),
+            RowSink::Q8 { codes, scales } => {
+                debug_assert!(mask.is_none(), "rows of Q8 are whole blocks");
+                let [c, s] = quantize(b, x);
+                b.store(codes, &[row, col], c, None);
+                let block = shifted_right(b, col, CHUNK.trailing_zeros());
+                b.store(scales, &[row, block], s, None);
+            }
+        }
+    }
+}
+
+/// Checks that rows of `k` elements can be stored as `output`.
+pub(crate) fn check_output(family: &'static str, output: Output, k: u32) -> Result<(), TemplateError> {
+    TemplateError::unless(k > 0, family, "a row of 0 elements", "rows have elements")?;
+    let whole = output == Output::F32 || k % CHUNK == 0;
+    TemplateError::unless(whole, family, format!("Q8 output of {k} elements"), crate::facts::WHOLE_BLOCKS)
+}

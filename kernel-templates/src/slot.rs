@@ -1,0 +1,108 @@
+//! What the arguments of a kernel are.
+
+use hrx_ir::quant::Format;
+use hrx_ir::tile::{Access, Builder, Content, Elem, Extent, Value, View};
+
+/// The role of one argument. Shapes are those of the family that lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Slot {
+    /// `i32`: T, the rows of the launch.
+    NTokens,
+    /// `i32`: rows of X where the launch reads only some of them.
+    NRows,
+    /// `i32`: positions that a KV cache has room for.
+    NCtx,
+    /// `i32`: elements from one head of a KV cache to the next: NCtx times the head's size.
+    HeadStride,
+    /// Input rows, `f32`.
+    X,
+    /// Second input rows, `f32`.
+    Y,
+    /// Codes of Q8 input rows, `i8`.
+    XCodes,
+    /// Scales of Q8 input rows, `f32`.
+    XScales,
+    /// Weights of an RMS norm, `f32`.
+    NormWeight,
+    /// A weight matrix: 0 is the only one or the gate's, 1 the one that the gate multiplies.
+    Weight(u8),
+    /// Bias of each output, `f32`.
+    Bias,
+    /// Rows added to the result, `f32`. May be the same memory as Out.
+    Residual,
+    /// `i32 [T]`: which rows of X to read.
+    Rows,
+    /// `i32 [T]`: position of each token.
+    Positions,
+    /// Cosines of rotary angles, `f32 [T, n_rot / 2]`.
+    Cos,
+    /// Sines of rotary angles, `f32 [T, n_rot / 2]`.
+    Sin,
+    /// Cached keys `[kv_heads, NCtx, head_dim]`, head stride HeadStride.
+    KeyCache,
+    /// Cached values `[kv_heads, NCtx, head_dim]`, head stride HeadStride.
+    ValueCache,
+    /// The cache that is written: keys or values.
+    Cache,
+    /// `i32 [T]`: token ids.
+    Ids,
+    /// An embedding table.
+    Table,
+    /// Output rows, `f32` (indices: `i32`).
+    Out,
+    /// Codes of Q8 output rows, `i8`.
+    OutCodes,
+    /// Scales of Q8 output rows, `f32`.
+    OutScales,
+}
+
+/// Declares a kernel's parameters, keeping the slot of each.
+pub(crate) struct Interface<'a> {
+    b: &'a mut Builder,
+    slots: Vec<Slot>,
+}
+
+impl Interface<'_> {
+    pub fn index(&mut self, slot: Slot) -> Value {
+        self.slots.push(slot);
+        self.b.scalar_param(Elem::I32)
+    }
+
+    pub fn view(&mut self, slot: Slot, elem: Elem, dims: &[Extent], access: Access) -> View {
+        self.slots.push(slot);
+        self.b.view_param(elem, dims, access)
+    }
+
+    pub fn quant(&mut self, slot: Slot, format: &'static Format, dims: &[Extent]) -> View {
+        self.slots.push(slot);
+        self.b.quant_param(format, dims)
+    }
+
+    /// A KV cache `[heads, n_ctx, head_dim]` whose heads are `head_stride` elements apart.
+    pub fn cache(
+        &mut self,
+        slot: Slot,
+        elem: Elem,
+        [heads, head_dim]: [u32; 2],
+        [n_ctx, head_stride]: [Value; 2],
+        access: Access,
+    ) -> View {
+        self.slots.push(slot);
+        let dims = [heads.into(), n_ctx.into(), head_dim.into()];
+        let strides = [head_stride.into(), head_dim.into(), 1.into()];
+        self.b.strided_param(Content::Elem(elem), &dims, &strides, access)
+    }
+}
+
+/// Declares parameters on `b` by `declare`.
+pub(crate) fn declare<R>(b: &mut Builder, declare: impl FnOnce(&mut Interface) -> R) -> R {
+    declare(&mut Interface { b, slots: Vec::new() })
+}
+
+/// The slots that `declare` declares.
+pub(crate) fn slots_of<R>(declare: impl FnOnce(&mut Interface) -> R) -> Vec<Slot> {
+    let mut b = Builder::new("slots");
+    let mut i = Interface { b: &mut b, slots: Vec::new() };
+    declare(&mut i);
+    i.slots
+}

@@ -1,0 +1,164 @@
+use crate::support::*;
+use hrx_ir::tile::Elem;
+use hrx_ir::tile::interp::Options;
+use hrx_templates::{Attention, AttentionTiling, Output, Real, Slot, TargetShape, Template};
+use proptest::prelude::*;
+
+const BASE: Attention = Attention {
+    heads: 4,
+    kv_heads: 2,
+    head_dim: 16,
+    cache: Elem::F16,
+    window: None,
+    scale: Real(0.25),
+    softcap: None,
+    output: Output::F32,
+    tiling: AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16 },
+};
+
+const N_CTX: usize = 128;
+
+/// Inputs for tokens at these positions, over caches filled up to the last of them and zero behind.
+fn case(a: &Attention, positions: &[i32], seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
+    let mut r = Random::new(seed);
+    let (t, h, hk, d) = (positions.len(), a.heads as usize, a.kv_heads as usize, a.head_dim as usize);
+    let q: Vec<f64> = r.f32s(t * h * d).iter().map(|v| rounded(Elem::F32, 3.0 * v)).collect();
+    let end = *positions.iter().max().expect("some tokens") as usize + 1;
+    let mut cache = || {
+        let mut c = r.values(a.cache, hk * N_CTX * d);
+        c.chunks_mut(N_CTX * d).for_each(|head| head[end * d..].fill(0.0));
+        c
+    };
+    let (keys, values) = (cache(), cache());
+    let mut want = Vec::new();
+    for (t, &p) in positions.iter().enumerate() {
+        for head in 0..h {
+            let q = &q[(t * h + head) * d..][..d];
+            let kv = head / (h / hk) * N_CTX;
+            let first = a.window.map_or(0, |w| (p + 1 - w as i32).max(0)) as usize;
+            let line = |c: &[f64], j: usize| c[(kv + j) * d..][..d].to_vec();
+            let scores: Vec<f64> = (first..=p as usize)
+                .map(|j| {
+                    let s = f64::from(a.scale.0) * line(&keys, j).iter().zip(q).map(|(k, q)| k * q).sum::<f64>();
+                    a.softcap.map_or(s, |c| f64::from(c.0) * (s / f64::from(c.0)).tanh())
+                })
+                .collect();
+            let largest = scores.iter().copied().fold(f64::MIN, f64::max);
+            let weights: Vec<f64> = scores.iter().map(|s| (s - largest).exp()).collect();
+            let total: f64 = weights.iter().sum();
+            let mut out = vec![0.0; d];
+            for (j, w) in (first..).zip(&weights) {
+                out.iter_mut().zip(line(&values, j)).for_each(|(o, v)| *o += w / total * v);
+            }
+            want.extend(out);
+        }
+    }
+    let mut args = vec![
+        (Slot::NTokens, Data::Scalar(t as i32)),
+        (Slot::NCtx, Data::Scalar(N_CTX as i32)),
+        (Slot::HeadStride, Data::Scalar((N_CTX * d) as i32)),
+        (Slot::Positions, i32s(positions)),
+        (Slot::X, f32s(&q)),
+        (Slot::KeyCache, Data::Elems(a.cache, keys)),
+        (Slot::ValueCache, Data::Elems(a.cache, values)),
+    ];
+    match a.output {
+        Output::F32 => args.push((Slot::Out, Data::Room(Elem::F32, t * h * d))),
+        Output::Q8 => args.extend([
+            (Slot::OutCodes, Data::Room(Elem::I8, t * h * d)),
+            (Slot::OutScales, Data::Room(Elem::F32, t * h * d / 32)),
+        ]),
+    }
+    (args, want)
+}
+
+fn check_attention(a: &Attention, positions: &[i32], seed: u64) {
+    let (args, want) = case(a, positions, seed);
+    for (options, tolerance) in [(Options::default(), 1e-6), (Options::exact(), 1e-5)] {
+        let done = launch(a, &args, &options);
+        match a.output {
+            Output::F32 => check(&a.name(), &done.elems(Slot::Out), &want, tolerance),
+            Output::Q8 => check_q8(&a.name(), &done, &want, tolerance),
+        }
+    }
+}
+
+#[test]
+fn one_token_sees_all_up_to_its_position() {
+    for position in [0, 6, 7, 8, 15, 16, 100, 127] {
+        check_attention(&BASE, &[position], 1);
+    }
+}
+
+#[test]
+fn prefill_is_causal_in_any_order() {
+    let tiling = AttentionTiling { tokens: 4, ..BASE.tiling };
+    check_attention(&Attention { tiling, ..BASE }, &[0, 1, 2, 3, 4], 2);
+    check_attention(&Attention { tiling, ..BASE }, &[70, 3, 41, 40, 127, 0], 3);
+}
+
+#[test]
+fn windows_end_at_any_place_of_a_tile() {
+    for window in [1, 7, 8, 9, 20] {
+        let a = Attention { window: Some(window), ..BASE };
+        for position in [0, 7, 8, 19, 20, 27, 28, 127] {
+            check_attention(&a, &[position], 4);
+        }
+        let tiling = AttentionTiling { tokens: 3, ..BASE.tiling };
+        check_attention(&Attention { tiling, ..a }, &[0, 127, 60, 8], 5);
+    }
+}
+
+#[test]
+fn heads_groups_caches_and_caps_of_all_kinds() {
+    let shape = TargetShape { lanes: 8, registers: 16 };
+    let tiled = |a: Attention, tokens| {
+        let tiling = AttentionTiling::choose(&shape, a.heads / a.kv_heads, a.head_dim, tokens);
+        Attention { tiling, ..a }
+    };
+    let wide = Attention { heads: 4, kv_heads: 1, head_dim: 256, cache: Elem::F32, ..BASE };
+    check_attention(&tiled(wide, 1), &[50], 6);
+    let single = Attention { heads: 3, kv_heads: 3, head_dim: 24, cache: Elem::BF16, ..BASE };
+    check_attention(&tiled(single, 8), &[30, 31, 32], 7);
+    let many = Attention { heads: 32, kv_heads: 2, head_dim: 8, softcap: Some(Real(2.0)), ..BASE };
+    check_attention(&tiled(many, 1), &[37], 8);
+    let gemma = Attention { heads: 6, kv_heads: 2, head_dim: 64, softcap: Some(Real(50.0)), window: Some(17), ..BASE };
+    check_attention(&tiled(Attention { output: Output::Q8, ..gemma.clone() }, 1), &[33], 9);
+    check_attention(&tiled(gemma, 4), &[33, 34, 35], 10);
+}
+
+#[test]
+fn large_scores_neither_overflow_nor_vanish() {
+    check_attention(&Attention { scale: Real(300.0), ..BASE }, &[90], 11);
+}
+
+#[test]
+fn tilings_are_chosen_within_the_registers() {
+    for (lanes, registers) in [(4, 16), (8, 16), (16, 32), (1, 2)] {
+        for (group, head_dim, tokens) in [(1, 64, 1), (3, 64, 512), (4, 256, 64), (7, 128, 2), (16, 80, 8), (12, 8, 1)]
+        {
+            let shape = TargetShape { lanes, registers };
+            let tiling = AttentionTiling::choose(&shape, group, head_dim, tokens);
+            let a = Attention { heads: group, kv_heads: 1, head_dim, tiling, ..BASE };
+            a.kernel().expect("a chosen tiling is supported");
+            let lines = tiling.group * tiling.tokens;
+            assert!(tiling.depth == 8 || lines * tiling.depth <= registers * lanes, "{tiling:?} for {shape:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn tilings_and_batches_change_no_bit(
+        positions in prop::collection::vec(0i32..128, 1..6), window in prop::option::of(1u32..40),
+        group_log in 0u32..2, tokens in 1u32..5, keys_log in 0u32..4, depth_log in 3u32..5, seed in 0u64..1000,
+    ) {
+        let one = Attention { window, tiling: AttentionTiling { group: 1, keys: 1, depth: 8, ..BASE.tiling }, ..BASE };
+        let tiling = AttentionTiling { group: 1 << group_log, tokens, keys: 1 << keys_log, depth: 1 << depth_log, tile: 8 };
+        let (args, _) = case(&one, &positions, seed);
+        let run = |a: &Attention| launch(a, &args, &Options::exact()).elems(Slot::Out);
+        prop_assert_eq!(run(&one), run(&Attention { tiling, ..one.clone() }));
+    }
+}

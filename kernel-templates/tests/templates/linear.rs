@@ -1,0 +1,229 @@
+use crate::support::*;
+use hrx_ir::quant::FORMATS;
+use hrx_ir::tile::Elem;
+use hrx_ir::tile::interp::Options;
+use hrx_templates::{Activation, Gated, Linear, LinearTiling, Output, Real, RmsNorm, Slot, Template, WeightType};
+use proptest::prelude::*;
+
+fn tiling(tokens: u32, rows: u32) -> LinearTiling {
+    LinearTiling { tokens, rows, program_rows: 32, unroll: 2 }
+}
+
+/// A random weight matrix: its data and its values.
+fn weights(r: &mut Random, ty: WeightType, n: usize, k: usize) -> (Data, Vec<f64>) {
+    match ty {
+        WeightType::Quant(f) => {
+            let bytes = r.blocks(f, n * k / f.block as usize);
+            let mut values = vec![0.0; n * k];
+            f.dequantize_row(&bytes, &mut values);
+            (Data::Bytes(bytes), values.into_iter().map(f64::from).collect())
+        }
+        WeightType::Float(e) => {
+            let values = r.values(e, n * k);
+            (Data::Elems(e, values.clone()), values)
+        }
+    }
+}
+
+/// All inputs that the facts ask for, and the result in f64.
+fn case(l: &Linear, t: usize, seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
+    let mut r = Random::new(seed);
+    let (n, k) = (l.n as usize, l.k as usize);
+    let mut args = vec![(Slot::NTokens, Data::Scalar(t as i32))];
+    let mut x = r.f32s(t * k);
+    if let Some(eps) = l.norm {
+        let w = r.f32s(k);
+        args.extend([(Slot::X, f32s(&x)), (Slot::NormWeight, f32s(&w))]);
+        x = rms_norm(&x, &w, f64::from(eps.0));
+    }
+    if Linear::input(l.weight) == Output::Q8 {
+        let (codes, scales) = to_q8(&x);
+        x = from_q8(&codes, &scales);
+        args.extend([(Slot::XCodes, Data::Elems(Elem::I8, codes)), (Slot::XScales, f32s(&scales))]);
+    } else if l.norm.is_none() {
+        args.push((Slot::X, f32s(&x)));
+    }
+    let (data, w) = weights(&mut r, l.weight, n, k);
+    args.push((Slot::Weight(0), data));
+    let mut y = matmul(&x, &w, k);
+    if l.bias {
+        let bias = r.f32s(n);
+        y.chunks_mut(n).for_each(|row| row.iter_mut().zip(&bias).for_each(|(y, b)| *y += b));
+        args.push((Slot::Bias, f32s(&bias)));
+    }
+    if let Some(g) = &l.gated {
+        let (data, w) = weights(&mut r, g.up, n, k);
+        args.push((Slot::Weight(1), data));
+        let act = match g.activation {
+            Activation::Silu => silu,
+            Activation::GeluTanh => gelu,
+        };
+        y.iter_mut().zip(matmul(&x, &w, k)).for_each(|(y, up)| *y = act(*y) * up);
+    }
+    y.iter_mut().for_each(|y| {
+        *y *= l.scale.map_or(1.0, |s| f64::from(s.0));
+        *y = l.softcap.map_or(*y, |c| f64::from(c.0) * (*y / f64::from(c.0)).tanh());
+    });
+    match l.output {
+        Output::F32 if l.residual => {
+            let residual = r.f32s(t * n);
+            y.iter_mut().zip(&residual).for_each(|(y, r)| *y += r);
+            args.extend([(Slot::Residual, f32s(&residual)), (Slot::Out, Data::Same(Slot::Residual))]);
+        }
+        Output::F32 => args.push((Slot::Out, Data::Room(Elem::F32, t * n))),
+        Output::Q8 => args.extend([
+            (Slot::OutCodes, Data::Room(Elem::I8, t * n)),
+            (Slot::OutScales, Data::Room(Elem::F32, t * n / 32)),
+        ]),
+    }
+    (args, y)
+}
+
+/// Compares with the reference, tightly in the interpreter's f64, loosely in f32.
+fn check_case(l: &Linear, t: usize, seed: u64) {
+    let (args, want) = case(l, t, seed);
+    // A norm's rounding to f32 may tip a code over; the sum then differs by a step of one input.
+    let (tight, loose) =
+        if l.norm.is_some() && Linear::input(l.weight) == Output::Q8 { (1e-2, 1e-2) } else { (3e-6, 2e-5) };
+    for (options, tolerance) in [(Options::default(), tight), (Options::exact(), loose)] {
+        let done = launch(l, &args, &options);
+        match l.output {
+            Output::F32 => check(&l.name(), &done.elems(Slot::Out), &want, tolerance),
+            Output::Q8 => check_q8(&l.name(), &done, &want, tolerance),
+        }
+    }
+}
+
+fn all_types() -> impl Iterator<Item = WeightType> {
+    let floats = [Elem::F32, Elem::F16, Elem::BF16].map(WeightType::Float);
+    FORMATS.iter().map(WeightType::Quant).chain(floats)
+}
+
+/// A k that has a rest for every unrolling: 3 blocks, or for floats a masked tail.
+fn awkward_k(ty: WeightType) -> u32 {
+    match ty {
+        WeightType::Quant(f) if f.block == 32 => 96,
+        WeightType::Quant(f) => f.block,
+        WeightType::Float(_) => 45,
+    }
+}
+
+#[test]
+fn every_weight_type_multiplies_one_token() {
+    for ty in all_types() {
+        check_case(&Linear::new(32, awkward_k(ty), ty, tiling(1, 4)), 1, 1);
+    }
+}
+
+#[test]
+fn outputs_and_tokens_need_not_be_multiples_of_the_tiles() {
+    for ty in all_types() {
+        // 37 has no whole groups of rows; 5 tokens leave one over.
+        check_case(&Linear::new(37, awkward_k(ty), ty, tiling(4, 2)), 5, 2);
+    }
+    let q = WeightType::Quant(&FORMATS[1]);
+    for t in 1..=4 {
+        check_case(&Linear::new(4, 64, q, tiling(2, 4)), t, 3);
+        check_case(&Linear::new(1, 32, q, tiling(3, 1)), t, 4);
+    }
+    // Programs of two blocks, whole groups of rows, a rest of the second block.
+    let wide = LinearTiling { tokens: 2, rows: 8, program_rows: 64, unroll: 3 };
+    check_case(&Linear::new(104, 256, q, wide), 3, 5);
+}
+
+#[test]
+fn several_k_blocks_add_up() {
+    for f in FORMATS.iter().filter(|f| f.block == 256) {
+        check_case(&Linear::new(8, 512, WeightType::Quant(f), tiling(2, 2)), 2, 6);
+    }
+}
+
+#[test]
+fn epilogues_follow_their_formula() {
+    let q = |name| WeightType::Quant(hrx_ir::quant::Format::from_name(name).expect("a format"));
+    let base = Linear::new(40, 64, q("q4_1"), tiling(2, 4));
+    check_case(&Linear { bias: true, residual: true, ..base.clone() }, 3, 7);
+    check_case(&Linear { scale: Some(Real(0.5)), softcap: Some(Real(2.0)), ..base.clone() }, 2, 8);
+    check_case(&Linear { softcap: Some(Real(2.0)), residual: true, bias: true, ..base }, 1, 9);
+    for (activation, gate, up) in
+        [(Activation::Silu, "q4_1", "q8_0"), (Activation::GeluTanh, "q6_k", "q4_k"), (Activation::Silu, "q4_0", "q6_k")]
+    {
+        let gated = Some(Gated { up: q(up), activation });
+        let l = Linear { gated, output: Output::Q8, ..Linear::new(64, 256, q(gate), tiling(2, 2)) };
+        check_case(&l, 3, 10);
+        check_case(&Linear { n: 33, output: Output::F32, residual: true, ..l }, 1, 11);
+    }
+    let gated = Some(Gated { up: WeightType::Float(Elem::BF16), activation: Activation::Silu });
+    check_case(&Linear { gated, ..Linear::new(35, 24, WeightType::Float(Elem::F16), tiling(2, 4)) }, 3, 12);
+}
+
+/// Runs with some slots' data replaced, and gives the outputs' values.
+fn outputs(l: &Linear, args: &[(Slot, Data)]) -> Vec<f64> {
+    let done = launch(l, args, &Options::exact());
+    match l.output {
+        Output::F32 => done.elems(Slot::Out),
+        Output::Q8 => [done.elems(Slot::OutCodes), done.elems(Slot::OutScales)].concat(),
+    }
+}
+
+#[test]
+fn a_fused_norm_gives_the_same_bits_as_a_norm_before() {
+    for ty in all_types().filter(|t| !matches!(t, WeightType::Float(Elem::F32))) {
+        let k = if matches!(ty, WeightType::Float(_)) { 45 } else { awkward_k(ty) };
+        let fused = Linear { norm: Some(Real(1e-5)), ..Linear::new(37, k, ty, tiling(1, 4)) };
+        for t in [1, 3] {
+            let (mut args, _) = case(&fused, t, 13);
+            check_case(&fused, t, 13);
+            let norm = RmsNorm { k, eps: Real(1e-5), residual: false, indexed: false, output: Linear::input(ty) };
+            let mut norm_args = args.clone();
+            norm_args.retain(|(s, _)| *s != Slot::Out);
+            let n = t * k as usize;
+            norm_args.extend([
+                (Slot::Out, Data::Room(Elem::F32, if norm.output == Output::F32 { n } else { 0 })),
+                (Slot::OutCodes, Data::Room(Elem::I8, if norm.output == Output::Q8 { n } else { 0 })),
+                (Slot::OutScales, Data::Room(Elem::F32, if norm.output == Output::Q8 { n / 32 } else { 0 })),
+            ]);
+            let normed = launch(&norm, &norm_args, &Options::exact());
+            let together = outputs(&fused, &args);
+            args.retain(|(s, _)| ![Slot::X, Slot::XCodes, Slot::XScales].contains(s));
+            args.extend([
+                (Slot::X, normed.data(Slot::Out)),
+                (Slot::XCodes, normed.data(Slot::OutCodes)),
+                (Slot::XScales, normed.data(Slot::OutScales)),
+            ]);
+            assert_eq!(outputs(&Linear { norm: None, ..fused.clone() }, &args), together, "{}", fused.name());
+        }
+    }
+}
+
+#[test]
+fn tilings_are_chosen_within_the_registers() {
+    use hrx_templates::TargetShape;
+    for (lanes, registers) in [(4, 16), (8, 16), (16, 32), (1, 2)] {
+        for tokens in [1, 2, 3, 16, 512] {
+            let shape = TargetShape { lanes, registers };
+            let t = LinearTiling::choose(&shape, tokens);
+            assert!(t.tokens <= tokens);
+            let sums = t.rows * t.tokens * 8u32.div_ceil(lanes);
+            assert!(sums <= registers || t.rows * t.tokens == 1, "{t:?} for {shape:?}");
+            Linear::new(64, 64, WeightType::Float(Elem::F16), t).kernel().expect("a chosen tiling is supported");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn tilings_and_batches_change_no_bit(
+        which in 0usize..11, n in 1u32..70, t in 1usize..6, seed in 0u64..1000,
+        tokens in 1u32..6, rows_log in 0u32..4, unroll in 1u32..5,
+    ) {
+        let ty = all_types().nth(which).expect("11 weight types");
+        let k = awkward_k(ty);
+        let reference = Linear::new(n, k, ty, LinearTiling { tokens: 1, rows: 1, program_rows: 32, unroll: 1 });
+        let tiled = LinearTiling { tokens, rows: 1 << rows_log, program_rows: 32, unroll };
+        let (args, _) = case(&reference, t, seed);
+        prop_assert_eq!(outputs(&reference, &args), outputs(&Linear { tiling: tiled, ..reference.clone() }, &args));
+    }
+}

@@ -1,0 +1,66 @@
+//! Facts that are not supported are errors that say which and why.
+
+use hrx_ir::quant::Format;
+use hrx_ir::tile::Elem;
+use hrx_templates::*;
+
+fn refused(t: impl Into<Request>) -> String {
+    match t.into().kernel() {
+        Ok(k) => panic!("{} is made", k.name),
+        Err(e) => e.to_string(),
+    }
+}
+
+#[test]
+fn every_refusal_names_the_fact() {
+    let q4_k = WeightType::Quant(Format::from_name("q4_k").expect("a format"));
+    let f16 = WeightType::Float(Elem::F16);
+    let tiling = LinearTiling { tokens: 2, rows: 4, program_rows: 32, unroll: 2 };
+    let linear = Linear::new(64, 256, q4_k, tiling);
+    let says = |got: String, want: &str| assert!(got.contains(want), "{got:?} does not say {want:?}");
+    says(refused(Linear { k: 96, ..linear.clone() }), "k = 96 of q4_k");
+    says(refused(Linear { n: 0, ..linear.clone() }), "0 elements");
+    says(refused(Linear { n: 40, output: Output::Q8, ..linear.clone() }), "Q8 output of 40");
+    says(refused(Linear { residual: true, output: Output::Q8, ..linear.clone() }), "residual");
+    says(refused(Linear { norm: Some(Real(1e-5)), ..linear.clone() }), "norm with 2 tokens");
+    says(refused(Linear { tiling: LinearTiling { rows: 3, ..tiling }, ..linear.clone() }), "rows: 3");
+    says(refused(Linear { tiling: LinearTiling { tokens: 0, ..tiling }, ..linear.clone() }), "tokens: 0");
+    let gated = Some(Gated { up: f16, activation: Activation::Silu });
+    says(refused(Linear { gated, ..linear.clone() }), "q4_k gate with f16");
+    says(refused(Linear { weight: WeightType::Float(Elem::I8), ..linear }), "i8");
+    let norm = RmsNorm { k: 40, eps: Real(1e-5), residual: false, indexed: false, output: Output::Q8 };
+    says(refused(norm.clone()), "Q8 output of 40");
+    says(refused(RmsNorm { k: 64, residual: true, ..norm }), "residual");
+    says(refused(Embed { rows: 4, k: 32, table: q4_k, scale: None }), "k = 32 of q4_k");
+    says(refused(ArgMax { k: 0 }), "k = 0");
+    says(refused(Rowwise { k: 0, op: RowOp::Add, output: Output::F32 }), "0 elements");
+    let rope = Rope {
+        heads: 2,
+        head_dim: 16,
+        n_rot: 16,
+        rotation: Rotation::Neox,
+        norm: None,
+        scale: None,
+        output: RopeOutput::F32,
+    };
+    says(refused(Rope { n_rot: 18, ..rope.clone() }), "n_rot = 18");
+    says(refused(Rope { n_rot: 3, ..rope.clone() }), "n_rot = 3");
+    says(refused(Rope { rotation: Rotation::None, ..rope.clone() }), "n_rot = 16");
+    says(refused(Rope { output: RopeOutput::Cache(Elem::I8), ..rope }), "cache of i8");
+    let attention = Attention {
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 16,
+        cache: Elem::F16,
+        window: None,
+        scale: Real(1.0),
+        softcap: None,
+        output: Output::F32,
+        tiling: AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16 },
+    };
+    says(refused(Attention { kv_heads: 3, ..attention.clone() }), "4 heads over 3");
+    says(refused(Attention { head_dim: 20, ..attention.clone() }), "head_dim = 20");
+    says(refused(Attention { window: Some(0), ..attention.clone() }), "window = 0");
+    says(refused(Attention { output: Output::Q8, ..attention.clone() }), "Q8 output of 16");
+    says(refused(Attention { tiling: AttentionTiling { tile: 12, ..attention.tiling }, ..attention }), "tile: 12");
+}

@@ -1,0 +1,105 @@
+use crate::support::*;
+use hrx_ir::tile::Elem;
+use hrx_ir::tile::interp::Options;
+use hrx_templates::{Real, Rope, RopeOutput, Rotation, Slot, Template};
+
+/// Rotated heads in f64, and the tables.
+fn reference(p: &Rope, x: &[f64], w: &[f64], positions: &[i32]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+    let (d, rot) = (p.head_dim as usize, p.n_rot as usize);
+    let row = d * p.heads as usize;
+    let angle = |t: usize, i: usize| f64::from(positions[t]) * 10000f64.powf(-2.0 * i as f64 / rot as f64);
+    let table = |f: fn(f64) -> f64| -> Vec<f64> {
+        (0..positions.len()).flat_map(|t| (0..rot / 2).map(move |i| rounded(Elem::F32, f(angle(t, i))))).collect()
+    };
+    let (cos, sin) = (table(f64::cos), table(f64::sin));
+    let mut y = match p.norm {
+        Some(eps) => rms_norm(x, w, f64::from(eps.0)),
+        None => x.to_vec(),
+    };
+    for (t, row) in y.chunks_mut(row).enumerate() {
+        for head in row.chunks_mut(d) {
+            for i in 0..rot / 2 {
+                let (a, b) = if p.rotation == Rotation::Normal { (2 * i, 2 * i + 1) } else { (i, i + rot / 2) };
+                let (c, s) = (cos[t * rot / 2 + i], sin[t * rot / 2 + i]);
+                (head[a], head[b]) = (head[a] * c - head[b] * s, head[b] * c + head[a] * s);
+            }
+        }
+    }
+    y.iter_mut().for_each(|v| *v *= p.scale.map_or(1.0, |s| f64::from(s.0)));
+    (y, cos, sin)
+}
+
+fn check_rope(p: &Rope, positions: &[i32], seed: u64) {
+    let mut r = Random::new(seed);
+    let (t, h, d, n_ctx) = (positions.len(), p.heads as usize, p.head_dim as usize, 64);
+    let (x, w) = (r.f32s(t * h * d), r.f32s(d));
+    let (want, cos, sin) = reference(p, &x, &w, positions);
+    let mut args = vec![
+        (Slot::NTokens, Data::Scalar(t as i32)),
+        (Slot::NCtx, Data::Scalar(n_ctx)),
+        (Slot::HeadStride, Data::Scalar(n_ctx * d as i32)),
+        (Slot::X, f32s(&x)),
+        (Slot::NormWeight, f32s(&w)),
+        (Slot::Cos, f32s(&cos)),
+        (Slot::Sin, f32s(&sin)),
+        (Slot::Positions, i32s(positions)),
+    ];
+    let n_ctx = n_ctx as usize;
+    match p.output {
+        RopeOutput::F32 => args.push((Slot::Out, Data::Same(Slot::X))),
+        // What lies in the cache before must stay, so it holds something.
+        RopeOutput::Cache(e) => args.push((Slot::Cache, Data::Elems(e, vec![7.0; h * n_ctx * d]))),
+    }
+    let done = launch(p, &args, &Options::default());
+    let RopeOutput::Cache(elem) = p.output else {
+        return check(&p.name(), &done.elems(Slot::Out), &want, 1e-6);
+    };
+    let mut cache = vec![7.0; h * n_ctx * d];
+    for (t, &position) in positions.iter().enumerate() {
+        for head in 0..h {
+            let to = (head * n_ctx + position as usize) * d;
+            cache[to..to + d].copy_from_slice(&want[(t * h + head) * d..][..d]);
+        }
+    }
+    let tolerance = [1e-6, 1e-3, 8e-3][[Elem::F32, Elem::F16, Elem::BF16].iter().position(|e| *e == elem).unwrap_or(0)];
+    check(&p.name(), &done.elems(Slot::Cache), &cache, tolerance);
+    let kept = done.elems(Slot::Cache).iter().filter(|v| **v == 7.0).count();
+    assert_eq!(kept, (n_ctx - t) * h * d, "{}: only the tokens' positions are written", p.name());
+}
+
+const BASE: Rope = Rope {
+    heads: 3,
+    head_dim: 16,
+    n_rot: 16,
+    rotation: Rotation::Normal,
+    norm: None,
+    scale: None,
+    output: RopeOutput::F32,
+};
+
+#[test]
+fn both_rotations_turn_rows_in_place() {
+    for rotation in [Rotation::Normal, Rotation::Neox] {
+        for n_rot in [2, 10, 16] {
+            check_rope(&Rope { rotation, n_rot, ..BASE }, &[0, 1, 33], 1);
+            let more = Rope { norm: Some(Real(1e-6)), scale: Some(Real(0.25)), heads: 1, ..BASE };
+            check_rope(&Rope { rotation, n_rot, ..more }, &[5], 2);
+        }
+    }
+}
+
+#[test]
+fn keys_and_values_go_to_their_positions() {
+    for e in [Elem::F32, Elem::F16, Elem::BF16] {
+        let output = RopeOutput::Cache(e);
+        check_rope(&Rope { output, ..BASE }, &[63, 0, 20], 3);
+        check_rope(&Rope { output, rotation: Rotation::Neox, norm: Some(Real(1e-6)), ..BASE }, &[7, 8], 4);
+        check_rope(&Rope { output, rotation: Rotation::None, n_rot: 0, ..BASE }, &[62, 63], 5);
+    }
+}
+
+#[test]
+fn wide_and_odd_heads_turn() {
+    check_rope(&Rope { head_dim: 256, n_rot: 256, heads: 2, rotation: Rotation::Neox, ..BASE }, &[40], 6);
+    check_rope(&Rope { head_dim: 80, n_rot: 32, ..BASE }, &[9, 2], 7);
+}

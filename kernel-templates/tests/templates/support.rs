@@ -1,0 +1,208 @@
+//! Runs templates through the tile interpreter, with arguments by slot, and makes inputs.
+
+use half::f16;
+use hrx_ir::quant::{Format, Scales};
+use hrx_ir::tile::interp::{Arg, BufferId, Memory, Options, run};
+use hrx_ir::tile::{Elem, verify};
+use hrx_templates::{Slot, Template};
+use std::collections::HashMap;
+
+/// What an argument is made of.
+#[derive(Clone, Debug)]
+pub enum Data {
+    /// A scalar.
+    Scalar(i32),
+    /// Elements of a type.
+    Elems(Elem, Vec<f64>),
+    /// Bytes as they are.
+    Bytes(Vec<u8>),
+    /// Room for so many elements, not initialised.
+    Room(Elem, usize),
+    /// The memory of another slot, which comes earlier in the list.
+    Same(Slot),
+}
+
+pub fn f32s(values: &[f64]) -> Data {
+    Data::Elems(Elem::F32, values.to_vec())
+}
+
+pub fn i32s(values: &[i32]) -> Data {
+    Data::Elems(Elem::I32, values.iter().map(|&v| f64::from(v)).collect())
+}
+
+/// Memory after a launch, by slot.
+pub struct Done {
+    memory: Memory,
+    buffers: HashMap<Slot, (BufferId, Elem)>,
+}
+
+impl Done {
+    pub fn elems(&self, slot: Slot) -> Vec<f64> {
+        let (id, elem) = self.buffers[&slot];
+        self.memory.elems(id, elem)
+    }
+
+    /// The data, to pass it on to another launch.
+    pub fn data(&self, slot: Slot) -> Data {
+        Data::Elems(self.buffers[&slot].1, self.elems(slot))
+    }
+}
+
+/// Verifies and runs a template's kernel. Every byte of `Room` must be written by it.
+pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options) -> Done {
+    let kernel = template.kernel().unwrap_or_else(|e| panic!("{e}"));
+    if let Err(e) = verify(&kernel) {
+        panic!("{}: {e}\n{kernel}", template.name());
+    }
+    assert_eq!(kernel.name, template.name());
+    assert_eq!(kernel.params.len(), template.slots().len());
+    let mut memory = Memory::new();
+    let mut by_slot = HashMap::new();
+    let mut buffers = HashMap::new();
+    for (slot, data) in args {
+        let mut keep = |id, elem| {
+            buffers.insert(*slot, (id, elem));
+            Arg::buffer(id)
+        };
+        let arg = match data {
+            Data::Scalar(n) => Arg::I32(*n),
+            Data::Elems(elem, v) => keep(memory.add_elems(*elem, v), *elem),
+            Data::Bytes(bytes) => keep(memory.add(bytes.clone()), Elem::U8),
+            Data::Room(elem, n) => keep(memory.add_uninit(n * elem.bytes() as usize), *elem),
+            Data::Same(other) => {
+                let (id, elem) = buffers[other];
+                buffers.insert(*slot, (id, elem));
+                Arg::buffer(id)
+            }
+        };
+        by_slot.insert(*slot, arg);
+    }
+    let args: Vec<Arg> =
+        template.slots().iter().map(|s| *by_slot.get(s).unwrap_or_else(|| panic!("no {s:?}"))).collect();
+    run(&kernel, &args, &mut memory, options).unwrap_or_else(|e| panic!("{e}\n{kernel}"));
+    for (slot, (id, _)) in &buffers {
+        assert_eq!(memory.first_unwritten(*id), None, "{}: {slot:?} is not written", template.name());
+    }
+    Done { memory, buffers }
+}
+
+/// A source of test inputs (xorshift64*).
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub fn bits(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
+    }
+
+    /// Between -1 and 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() % 20001) as f64 / 10000.0 - 1.0
+    }
+
+    /// Values that `elem` holds exactly.
+    pub fn values(&mut self, elem: Elem, n: usize) -> Vec<f64> {
+        (0..n).map(|_| rounded(elem, self.unit())).collect()
+    }
+
+    pub fn f32s(&mut self, n: usize) -> Vec<f64> {
+        self.values(Elem::F32, n)
+    }
+
+    /// Random blocks with scales of a sensible size.
+    pub fn blocks(&mut self, format: &Format, n: usize) -> Vec<u8> {
+        let size = format.block_bytes as usize;
+        let mut bytes: Vec<u8> = (0..n * size).map(|_| self.bits() as u8).collect();
+        let place = |s: Scales| match s {
+            Scales::One { at, .. } | Scales::Scaled { at, .. } => at as usize,
+        };
+        let places = [Some((format.scales)()), format.mins.map(|m| m())];
+        for block in bytes.chunks_exact_mut(size) {
+            for at in places.iter().flatten().cloned().map(place) {
+                let scale = f16::from_f64(0.002 + 0.02 * self.unit().abs());
+                block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
+            }
+        }
+        bytes
+    }
+}
+
+/// A value rounded to a float type.
+pub fn rounded(elem: Elem, x: f64) -> f64 {
+    match elem {
+        Elem::F16 => f16::from_f64(x).to_f64(),
+        Elem::BF16 => half::bf16::from_f64(x).to_f64(),
+        _ => f64::from(x as f32),
+    }
+}
+
+/// Checks values against a reference with a tolerance relative to the largest of the reference.
+pub fn check(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), want.len(), "{what}: length");
+    let size = want.iter().fold(1e-3f64, |m, w| m.max(w.abs()));
+    for (i, (g, w)) in got.iter().zip(want).enumerate() {
+        assert!((g - w).abs() <= tolerance * size, "{what}: element {i} is {g}, not {w} (of at most {size})");
+    }
+}
+
+/// Rows as Q8: codes and scales by the definition, from f32 rows.
+pub fn to_q8(x: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let mut out = (Vec::new(), Vec::new());
+    for block in x.chunks(32) {
+        let absmax = block.iter().fold(0.0f32, |m, v| m.max((*v as f32).abs()));
+        let inverse = if absmax > 0.0 { 127.0 / absmax } else { 0.0 };
+        out.0.extend(block.iter().map(|v| f64::from((*v as f32 * inverse).round_ties_even())));
+        out.1.push(f64::from(absmax / 127.0));
+    }
+    out
+}
+
+/// The values that Q8 rows stand for.
+pub fn from_q8(codes: &[f64], scales: &[f64]) -> Vec<f64> {
+    codes.chunks(32).zip(scales).flat_map(|(c, s)| c.iter().map(move |c| c * s)).collect()
+}
+
+/// Checks Q8 output against the f64 values that were to be quantised: half a step for the code, and the scale.
+pub fn check_q8(what: &str, done: &Done, want: &[f64], tolerance: f64) {
+    let (codes, scales) = (done.elems(Slot::OutCodes), done.elems(Slot::OutScales));
+    assert_eq!(codes.len(), want.len(), "{what}: length");
+    for (b, block) in want.chunks(32).enumerate() {
+        let absmax = block.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        let scale = scales[b];
+        assert!((scale - absmax / 127.0).abs() <= tolerance * absmax, "{what}: scale {b} is {scale}, absmax {absmax}");
+        for (i, w) in block.iter().enumerate() {
+            let got = codes[b * 32 + i] * scale;
+            let room = scale * 0.5001 + tolerance * absmax;
+            assert!((got - w).abs() <= room, "{what}: element {i} of block {b} is {got}, not {w} (step {scale})");
+        }
+    }
+}
+
+pub fn silu(x: f64) -> f64 {
+    x / (1.0 + (-x).exp())
+}
+
+pub fn gelu(x: f64) -> f64 {
+    0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * x * (1.0 + 0.044715 * x * x)).tanh())
+}
+
+/// x / sqrt(mean x² + eps) * w for each row.
+pub fn rms_norm(x: &[f64], w: &[f64], eps: f64) -> Vec<f64> {
+    x.chunks(w.len())
+        .flat_map(|row| {
+            let mean = row.iter().map(|v| v * v).sum::<f64>() / row.len() as f64;
+            row.iter().zip(w).map(move |(v, w)| v / (mean + eps).sqrt() * w)
+        })
+        .collect()
+}
+
+/// x · wᵀ for x `[_, k]`, w `[_, k]`.
+pub fn matmul(x: &[f64], w: &[f64], k: usize) -> Vec<f64> {
+    x.chunks(k).flat_map(|x| w.chunks(k).map(move |w| x.iter().zip(w).map(|(a, b)| a * b).sum::<f64>())).collect()
+}

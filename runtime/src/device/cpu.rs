@@ -1,0 +1,298 @@
+//! The host's processor as a device.
+
+use super::memory::{HostMemory, system_memory};
+use super::pool::{Barrier, Pool};
+use super::{Arg, Buffer, Device, DeviceError, DeviceInfo, KernelId, Launch, Recorded, Var};
+use crate::gguf::TensorData;
+use hrx_compiler::{LoadedKernel, Target};
+use hrx_ir::tile::{Extent, GridExpr, Kernel, Param, Value};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Programs of a stage are handed out in this many portions a thread, so that a slow thread gets fewer.
+const PORTIONS: usize = 8;
+
+/// The host's processor.
+pub struct Cpu {
+    target: Target,
+    pool: Arc<Pool>,
+    kernels: Mutex<Vec<Arc<CpuKernel>>>,
+}
+
+/// A loaded kernel with what its launches need.
+struct CpuKernel {
+    name: String,
+    code: LoadedKernel,
+    params: Vec<Param>,
+    grid: [Grid; 3],
+    local_bytes: u64,
+}
+
+/// A grid expression over argument slots.
+enum Grid {
+    Const(u64),
+    Slot(usize),
+    CeilDiv(Box<Grid>, u64),
+    Mul(Box<Grid>, Box<Grid>),
+}
+
+impl Grid {
+    fn new(e: &GridExpr, slot_of: &HashMap<Value, usize>) -> Result<Grid, Value> {
+        Ok(match e {
+            GridExpr::Extent(Extent::Const(n)) => Grid::Const(u64::from(*n)),
+            GridExpr::Extent(Extent::Param(v)) => Grid::Slot(*slot_of.get(v).ok_or(*v)?),
+            GridExpr::CeilDiv(a, by) => Grid::CeilDiv(Box::new(Grid::new(a, slot_of)?), u64::from((*by).max(1))),
+            GridExpr::Mul(a, b) => Grid::Mul(Box::new(Grid::new(a, slot_of)?), Box::new(Grid::new(b, slot_of)?)),
+        })
+    }
+
+    fn eval(&self, slots: &[u64]) -> u64 {
+        match self {
+            Grid::Const(n) => *n,
+            // Scalars are i32 in the low half; a negative extent is an empty grid.
+            Grid::Slot(i) => (slots[*i] as u32 as i32).max(0) as u64,
+            Grid::CeilDiv(a, by) => a.eval(slots).div_ceil(*by),
+            Grid::Mul(a, b) => a.eval(slots).saturating_mul(b.eval(slots)),
+        }
+    }
+}
+
+impl Cpu {
+    /// The host with this many threads (0: one a processor available to the process).
+    ///
+    /// # Errors
+    /// If the processor lacks what generated code needs, or threads can't be started.
+    pub fn new(threads: usize) -> Result<Cpu, DeviceError> {
+        let n = if threads == 0 { std::thread::available_parallelism().map_or(1, |n| n.get()) } else { threads };
+        let failed = |e: std::io::Error| DeviceError::Failed {
+            device: "cpu".into(),
+            reason: format!("{n} threads can't be started: {e}"),
+        };
+        let pool = Pool::new(n).map_err(failed)?;
+        Ok(Cpu { target: Target::host()?, pool: Arc::new(pool), kernels: Mutex::new(Vec::new()) })
+    }
+
+    /// The number of threads.
+    pub fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+}
+
+impl Device for Cpu {
+    fn info(&self) -> DeviceInfo {
+        let (memory, free) = system_memory();
+        let description = format!("{}, {} threads", self.target.name(), self.pool.threads());
+        DeviceInfo { name: "cpu".into(), description, memory, free }
+    }
+
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn alloc(&self, bytes: u64, what: &str) -> Result<Buffer, DeviceError> {
+        let memory = HostMemory::new(bytes).map_err(|e| DeviceError::Memory {
+            device: "cpu".into(),
+            bytes,
+            what: what.into(),
+            reason: e.to_string(),
+        })?;
+        let address = memory.address() as u64;
+        // SAFETY: the mapping is at least this long and lives as long as the buffer's owner, which it is.
+        Ok(unsafe { Buffer::new(address, bytes, Arc::new(memory)) })
+    }
+
+    fn place(&self, data: TensorData, _what: &str) -> Result<Buffer, DeviceError> {
+        let (address, len) = (data.as_ptr() as u64, data.len() as u64);
+        // SAFETY: the data keeps its mapping alive and does not move. Kernels only read it: weights are `in` views.
+        Ok(unsafe { Buffer::new(address, len, Arc::new(data)) })
+    }
+
+    fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) {
+        let part = buffer.part(offset, bytes.len() as u64);
+        // SAFETY: the part lies inside the buffer; no launch runs, since replays return when they have ended and the
+        // buffer's users call from one thread at a time.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), part.address() as *mut u8, bytes.len()) };
+    }
+
+    fn read(&self, buffer: &Buffer, offset: u64, bytes: &mut [u8]) {
+        let part = buffer.part(offset, bytes.len() as u64);
+        // SAFETY: as for `write`.
+        unsafe { std::ptr::copy_nonoverlapping(part.address() as *const u8, bytes.as_mut_ptr(), bytes.len()) };
+    }
+
+    fn load(&self, kernel: &Kernel, object: &[u8]) -> Result<KernelId, DeviceError> {
+        let code = LoadedKernel::load(object, &kernel.name)?;
+        let refuse = |reason: String| DeviceError::Launch { kernel: kernel.name.clone(), reason };
+        let slot_of: HashMap<Value, usize> = kernel
+            .params
+            .iter()
+            .enumerate()
+            .filter_map(|(i, p)| if let Param::Scalar(v) = p { Some((*v, i)) } else { None })
+            .collect();
+        let grid = |e: &GridExpr| Grid::new(e, &slot_of).map_err(|v| refuse(format!("its grid uses {v}")));
+        let loaded = CpuKernel {
+            name: kernel.name.clone(),
+            code,
+            params: kernel.params.clone(),
+            grid: [grid(&kernel.grid[0])?, grid(&kernel.grid[1])?, grid(&kernel.grid[2])?],
+            local_bytes: kernel.local_bytes().ok_or_else(|| refuse("local memory of unknown size".into()))?,
+        };
+        let mut kernels = self.kernels.lock().unwrap_or_else(|e| e.into_inner());
+        kernels.push(Arc::new(loaded));
+        Ok(KernelId(kernels.len() - 1))
+    }
+
+    unsafe fn record(&self, stages: Vec<Vec<Launch>>) -> Result<Box<dyn Recorded>, DeviceError> {
+        let kernels = self.kernels.lock().unwrap_or_else(|e| e.into_inner());
+        let mut local_bytes = 0;
+        let mut recorded = Vec::with_capacity(stages.len());
+        for stage in stages {
+            let mut launches = Vec::with_capacity(stage.len());
+            for launch in stage {
+                let kernel = kernels.get(launch.kernel.0).ok_or_else(|| DeviceError::Launch {
+                    kernel: format!("#{}", launch.kernel.0),
+                    reason: "it was not loaded on this device".into(),
+                })?;
+                local_bytes = local_bytes.max(kernel.local_bytes);
+                launches.push(CpuLaunch::new(Arc::clone(kernel), launch.args)?);
+            }
+            recorded.push(CpuStage { launches, next: AtomicUsize::new(0), total: 0, portion: 1 });
+        }
+        let threads = self.pool.threads();
+        let local_stride = local_bytes.next_multiple_of(4096).max(4096);
+        let local = self.alloc(local_stride * threads as u64, "local memory of kernels")?;
+        let barrier = Barrier::new(threads);
+        Ok(Box::new(CpuRecorded { pool: Arc::clone(&self.pool), barrier, stages: recorded, local, local_stride }))
+    }
+}
+
+/// A launch with its argument slots.
+struct CpuLaunch {
+    kernel: Arc<CpuKernel>,
+    slots: Vec<u64>,
+    vars: Vec<(usize, Var)>,
+    /// Keeps the memory alive that `slots` point to.
+    _buffers: Vec<Buffer>,
+    grid: [u64; 3],
+}
+
+impl CpuLaunch {
+    fn new(kernel: Arc<CpuKernel>, args: Vec<Arg>) -> Result<CpuLaunch, DeviceError> {
+        let refuse = |reason: String| Err(DeviceError::Launch { kernel: kernel.name.clone(), reason });
+        if args.len() != kernel.params.len() {
+            return refuse(format!("it takes {} arguments, not {}", kernel.params.len(), args.len()));
+        }
+        let (mut slots, mut vars, mut buffers) = (Vec::new(), Vec::new(), Vec::new());
+        for (i, (arg, param)) in args.into_iter().zip(&kernel.params).enumerate() {
+            match (arg, param) {
+                (Arg::Buffer(b), Param::View(_)) => {
+                    slots.push(b.address());
+                    buffers.push(b);
+                }
+                (Arg::I32(n), Param::Scalar(_)) => slots.push(u64::from(n as u32)),
+                (Arg::F32(x), Param::Scalar(_)) => slots.push(u64::from(x.to_bits())),
+                (Arg::Var(v), Param::Scalar(_)) => {
+                    slots.push(0);
+                    vars.push((i, v));
+                }
+                (arg, param) => return refuse(format!("argument {i} is {arg:?}, the parameter is {param:?}")),
+            }
+        }
+        Ok(CpuLaunch { kernel, slots, vars, _buffers: buffers, grid: [0; 3] })
+    }
+
+    /// Sets the variables; returns the number of programs.
+    fn set(&mut self, vars: &[i32]) -> Result<usize, DeviceError> {
+        for &(slot, Var(i)) in &self.vars {
+            let value = vars.get(i).ok_or_else(|| DeviceError::Launch {
+                kernel: self.kernel.name.clone(),
+                reason: format!("the replay sets no variable {i}"),
+            })?;
+            self.slots[slot] = u64::from(*value as u32);
+        }
+        self.grid = [0, 1, 2].map(|axis| self.kernel.grid[axis].eval(&self.slots));
+        let programs = self.grid.iter().try_fold(1u64, |n, &g| n.checked_mul(g)).filter(|&n| n <= i32::MAX as u64);
+        programs.map(|n| n as usize).ok_or_else(|| DeviceError::Launch {
+            kernel: self.kernel.name.clone(),
+            reason: format!("a grid of {:?} programs", self.grid),
+        })
+    }
+
+    fn programs(&self) -> usize {
+        (self.grid[0] * self.grid[1] * self.grid[2]) as usize
+    }
+
+    /// Runs one program, the first axis of the grid changing fastest.
+    fn program(&self, n: usize, local: *mut u8) {
+        let n = n as u64;
+        let ids = [n % self.grid[0], n / self.grid[0] % self.grid[1], n / self.grid[0] / self.grid[1]];
+        // SAFETY: `record`'s caller promised that the buffers suit the kernel; slots are one a parameter; `local` has
+        // room for the largest kernel of the recording, is page-aligned and this thread's own.
+        unsafe { self.kernel.code.call(self.slots.as_ptr(), ids.map(|i| i as i32), local) };
+    }
+}
+
+struct CpuStage {
+    launches: Vec<CpuLaunch>,
+    /// The next program to hand out, counted over all launches.
+    next: AtomicUsize,
+    total: usize,
+    portion: usize,
+}
+
+impl CpuStage {
+    fn run(&self, local: *mut u8) {
+        loop {
+            let from = self.next.fetch_add(self.portion, Ordering::Relaxed);
+            if from >= self.total {
+                return;
+            }
+            let to = (from + self.portion).min(self.total);
+            let mut first = 0;
+            for launch in &self.launches {
+                let n = launch.programs();
+                for program in from.max(first)..to.min(first + n) {
+                    launch.program(program - first, local);
+                }
+                first += n;
+            }
+        }
+    }
+}
+
+struct CpuRecorded {
+    pool: Arc<Pool>,
+    barrier: Barrier,
+    stages: Vec<CpuStage>,
+    local: Buffer,
+    local_stride: u64,
+}
+
+impl Recorded for CpuRecorded {
+    fn replay(&mut self, vars: &[i32]) -> Result<(), DeviceError> {
+        let threads = self.pool.threads();
+        for stage in &mut self.stages {
+            stage.total = 0;
+            for launch in &mut stage.launches {
+                stage.total += launch.set(vars)?;
+            }
+            stage.portion = (stage.total / (threads * PORTIONS)).max(1);
+            *stage.next.get_mut() = 0;
+        }
+        let (stages, barrier) = (&self.stages, &self.barrier);
+        let (local, stride) = (self.local.address(), self.local_stride);
+        let done = self.pool.run(&|thread| {
+            let local = (local + stride * thread as u64) as *mut u8;
+            for stage in stages {
+                stage.run(local);
+                barrier.wait(|| ());
+            }
+        });
+        if done {
+            Ok(())
+        } else {
+            Err(DeviceError::Failed { device: "cpu".into(), reason: "a kernel's thread panicked".into() })
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Devices: where kernels run. All of them are used through one trait.
+//!
+//! A step of a model is *recorded* once as stages of launches and *replayed* with new values of its run-time
+//! variables. Launches of one stage do not depend on one another; a stage begins when the one before it has ended.
+
+mod cpu;
+mod memory;
+mod pool;
+
+pub use cpu::Cpu;
+
+use hrx_compiler::Target;
+use hrx_ir::tile::Kernel;
+use std::any::Any;
+use std::sync::Arc;
+
+/// What can go wrong on a device.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// An allocation failed or does not fit.
+    #[error("{device}: no memory for {bytes} bytes ({what}): {reason}")]
+    Memory {
+        /// The device's name.
+        device: String,
+        /// How much was asked for.
+        bytes: u64,
+        /// What it was for.
+        what: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A kernel can't be loaded.
+    #[error(transparent)]
+    Compile(#[from] hrx_compiler::CompileError),
+    /// A launch does not go with its kernel.
+    #[error("kernel {kernel}: {reason}")]
+    Launch {
+        /// The kernel's name.
+        kernel: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// There is no such device.
+    #[error("no device {name}; there are: {available}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        available: String,
+    },
+    /// The device stopped in the middle of its work.
+    #[error("{device}: {reason}")]
+    Failed {
+        /// The device's name.
+        device: String,
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// A range of device memory. Clones share it; it is freed with the last one.
+#[derive(Clone)]
+pub struct Buffer {
+    address: u64,
+    len: u64,
+    owner: Arc<dyn Any + Send + Sync>,
+}
+
+impl Buffer {
+    /// A range that lives as long as `owner`.
+    ///
+    /// # Safety
+    /// `address..address + len` stays valid device memory until `owner` is dropped, and is not written by anything
+    /// else while launches that use it run.
+    pub unsafe fn new(address: u64, len: u64, owner: Arc<dyn Any + Send + Sync>) -> Buffer {
+        Buffer { address, len, owner }
+    }
+
+    /// The device address of its first byte.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A part of it, which keeps the whole alive.
+    ///
+    /// # Panics
+    /// If the part leaves the buffer.
+    pub fn part(&self, offset: u64, len: u64) -> Buffer {
+        assert!(offset.checked_add(len).is_some_and(|end| end <= self.len), "a part lies inside its buffer");
+        Buffer { address: self.address + offset, len, owner: Arc::clone(&self.owner) }
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buffer({} bytes)", self.len)
+    }
+}
+
+/// A run-time variable of a recorded step, as an index into the values that a replay is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Var(pub usize);
+
+/// One argument of a launch.
+#[derive(Clone, Debug)]
+pub enum Arg {
+    /// Memory for a view.
+    Buffer(Buffer),
+    /// A scalar that is the same in each replay.
+    I32(i32),
+    /// A scalar that is the same in each replay.
+    F32(f32),
+    /// A scalar that each replay sets.
+    Var(Var),
+}
+
+/// A kernel with its arguments, one for each of its parameters. Its grid is its own.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// A kernel of the device's.
+    pub kernel: KernelId,
+    /// In the order of the kernel's parameters.
+    pub args: Vec<Arg>,
+}
+
+/// A kernel that has been loaded on a device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct KernelId(pub usize);
+
+/// What a device is.
+#[derive(Clone, Debug)]
+pub struct DeviceInfo {
+    /// The name that `--device` takes.
+    pub name: String,
+    /// What a person calls it.
+    pub description: String,
+    /// Bytes of memory in all.
+    pub memory: u64,
+    /// Bytes that are free now.
+    pub free: u64,
+}
+
+/// Stages of launches that can be run again and again.
+pub trait Recorded: Send {
+    /// Runs all stages and returns when the last has ended.
+    ///
+    /// # Errors
+    /// If a variable is missing or the device fails.
+    fn replay(&mut self, vars: &[i32]) -> Result<(), DeviceError>;
+}
+
+/// A place where kernels run.
+pub trait Device: Send + Sync {
+    /// What it is.
+    fn info(&self) -> DeviceInfo;
+
+    /// What kernels for it are compiled for.
+    fn target(&self) -> &Target;
+
+    /// Zeroed memory. `what` it is for goes into the error.
+    ///
+    /// # Errors
+    /// If there is not enough.
+    fn alloc(&self, bytes: u64, what: &str) -> Result<Buffer, DeviceError>;
+
+    /// Constant data on the device: where the host's memory is the device's, the data itself.
+    ///
+    /// # Errors
+    /// If there is not enough memory.
+    fn place(&self, data: crate::gguf::TensorData, what: &str) -> Result<Buffer, DeviceError>;
+
+    /// Copies to the device.
+    ///
+    /// # Panics
+    /// If the bytes do not fit the buffer from `offset` on.
+    fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]);
+
+    /// Copies from the device.
+    ///
+    /// # Panics
+    /// If the bytes leave the buffer.
+    fn read(&self, buffer: &Buffer, offset: u64, bytes: &mut [u8]);
+
+    /// Makes compiled code callable. `object` is what [`hrx_compiler::compile`] made of `kernel` for this target.
+    ///
+    /// # Errors
+    /// If the object does not hold the kernel.
+    fn load(&self, kernel: &Kernel, object: &[u8]) -> Result<KernelId, DeviceError>;
+
+    /// Records stages of launches.
+    ///
+    /// # Errors
+    /// If the arguments do not go with a kernel's parameters.
+    ///
+    /// # Safety
+    /// Every buffer is large enough for what its kernel does with it in each replay, launches of one stage write
+    /// nothing that another of the stage reads or writes, and variables stay in the range that this holds for.
+    unsafe fn record(&self, stages: Vec<Vec<Launch>>) -> Result<Box<dyn Recorded>, DeviceError>;
+}
