@@ -55,19 +55,19 @@ pub static ARCHITECTURES: &[Architecture] = &[
 
 /// A model: its sizes, and the graph of one step.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct ModelGraph {
     /// Sizes and numbers from the metadata.
     pub config: ModelConfig,
     /// One step, with the outputs [`LOGITS`](hrx_ir::graph::LOGITS) and [`HIDDEN`](hrx_ir::graph::HIDDEN).
     pub graph: Graph,
 }
 
-impl Model {
+impl ModelGraph {
     /// Builds the graph of a file's model.
     ///
     /// Fails where the architecture is unknown, where metadata or a tensor is missing or wrong, and where the file holds
     /// a tensor that the architecture has no use for: its result would not be the model's.
-    pub fn from_gguf(gguf: &Gguf) -> Result<Model, ModelError> {
+    pub fn from_gguf(gguf: &Gguf) -> Result<ModelGraph, ModelError> {
         let build = || {
             let name = gguf.metadata().require_str("general.architecture")?;
             let Some(architecture) = ARCHITECTURES.iter().find(|a| a.name == name) else {
@@ -76,7 +76,7 @@ impl Model {
             let mut builder = ModelBuilder::new(gguf, ModelConfig::read(gguf, name)?);
             (architecture.build)(&mut builder)?;
             let (config, graph) = builder.finish()?;
-            Ok(Model { config, graph })
+            Ok(ModelGraph { config, graph })
         };
         build().map_err(|problem| ModelError { file: gguf.path().into(), problem: Box::new(problem) })
     }

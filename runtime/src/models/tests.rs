@@ -106,17 +106,17 @@ impl File {
         Gguf::from_bytes(b.to_bytes().unwrap()).unwrap()
     }
 
-    fn model(&self) -> Model {
-        Model::from_gguf(&self.gguf()).unwrap_or_else(|e| panic!("{e}"))
+    fn model(&self) -> ModelGraph {
+        ModelGraph::from_gguf(&self.gguf()).unwrap_or_else(|e| panic!("{e}"))
     }
 
     fn error(&self) -> String {
-        Model::from_gguf(&self.gguf()).expect_err("the model is wrong").to_string()
+        ModelGraph::from_gguf(&self.gguf()).expect_err("the model is wrong").to_string()
     }
 }
 
 /// The attention operations and the rotations of queries, layer after layer.
-fn layers(model: &Model) -> Vec<(f32, Option<u32>, RopeStyle, f32, f32)> {
+fn layers(model: &ModelGraph) -> Vec<(f32, Option<u32>, RopeStyle, f32, f32)> {
     let attention = |op: &Op| match *op {
         Op::Attention { q, scale, window, .. } => match model.graph.producer_op(q) {
             Some(Op::Rope { spec, .. }) => Some((scale, window, spec.style, spec.freq_base, spec.freq_scale)),
@@ -131,7 +131,7 @@ fn layers(model: &Model) -> Vec<(f32, Option<u32>, RopeStyle, f32, f32)> {
 fn every_architecture_builds_runs_and_round_trips() {
     for architecture in ARCHITECTURES {
         let gguf = File::new(architecture.name, 2).gguf();
-        let Model { config, graph } = Model::from_gguf(&gguf).unwrap_or_else(|e| panic!("{e}"));
+        let ModelGraph { config, graph } = ModelGraph::from_gguf(&gguf).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!((config.n_vocab, config.head_dim, config.n_q(), config.n_kv()), (5, 4, 8, 4));
         assert_eq!(graph.caches().count(), 2);
         assert_eq!(parse(&graph.to_string()).unwrap(), graph);
@@ -144,7 +144,7 @@ fn every_architecture_builds_runs_and_round_trips() {
 #[test]
 fn the_head_is_the_embedding_table_unless_there_is_another() {
     let mut f = File::new("llama", 1);
-    let head = |model: &Model| match model.graph.producer_op(model.graph.output(LOGITS).unwrap()) {
+    let head = |model: &ModelGraph| match model.graph.producer_op(model.graph.output(LOGITS).unwrap()) {
         Some(&Op::Linear { weight, .. }) => model.graph.weight(weight).unwrap().name.clone(),
         other => panic!("the head is {other:?}"),
     };
