@@ -1,5 +1,6 @@
 //! hrx: runs GGUF models with kernels that are generated for the machine at hand.
 
+pub mod chat;
 pub mod device;
 mod error;
 pub mod exec;
@@ -7,7 +8,9 @@ pub mod gguf;
 mod model;
 pub mod models;
 pub mod npy;
+pub mod sampler;
 mod session;
+pub mod tokenizer;
 
 pub use error::Error;
 pub use model::{CacheChoice, DEVICES, Model, ModelOptions, open_cache, open_device};

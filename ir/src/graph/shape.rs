@@ -25,7 +25,7 @@ pub fn result_shape(g: &Graph, op: &Op) -> Result<(TensorKind, Shape), (Rule, St
         Op::RmsNorm { x, weight, eps } => {
             let shape = c.activation("x", x)?;
             let n = c.vector("weight", weight)?;
-            want(shape.cols % n == 0, Rule::OperandShape, || {
+            want(shape.cols.is_multiple_of(n), Rule::OperandShape, || {
                 format!(
                     "{}: x {x} has {} columns, which are no multiple of the {n} of weight {weight}",
                     op.name(),
@@ -82,7 +82,7 @@ pub fn result_shape(g: &Graph, op: &Op) -> Result<(TensorKind, Shape), (Rule, St
                     kv.n_kv_head, kv.head_dim
                 )
             })?;
-            want(n_head > 0 && n_head % n_kv_head == 0, Rule::Heads, || {
+            want(n_head > 0 && n_head.is_multiple_of(n_kv_head), Rule::Heads, || {
                 format!("attention: {n_head} query heads do not divide among {n_kv_head} key/value heads")
             })?;
             want(n_head.checked_mul(head_dim) == Some(shape.cols), Rule::Heads, || {
@@ -132,7 +132,7 @@ pub(super) fn check_declaration(kind: &TensorKind, shape: Shape) -> Result<(), B
                 Content::Elem(e) => want(e.is_float(), Rule::OperandKind, || {
                     format!("weight \"{}\" is of {e}, not of a floating-point type", w.name)
                 }),
-                Content::Quant(f) => want(shape.cols % f.block == 0, Rule::WholeBlocks, || {
+                Content::Quant(f) => want(shape.cols.is_multiple_of(f.block), Rule::WholeBlocks, || {
                     format!(
                         "weight \"{}\": a row of {} is no whole number of {} blocks of {}",
                         w.name, shape.cols, f.name, f.block
@@ -245,10 +245,10 @@ impl Checker<'_> {
 
     fn rope(&self, x: Tensor, cols: u32, spec: &RopeSpec) -> Result<(), Broken> {
         let RopeSpec { head_dim, n_rot, freq_base, freq_scale, factors, .. } = *spec;
-        want(head_dim > 0 && cols % head_dim == 0, Rule::Heads, || {
+        want(head_dim > 0 && cols.is_multiple_of(head_dim), Rule::Heads, || {
             format!("rope: x {x} has {cols} columns, no whole number of heads of {head_dim}")
         })?;
-        want(n_rot > 0 && n_rot % 2 == 0 && n_rot <= head_dim, Rule::Heads, || {
+        want(n_rot > 0 && n_rot.is_multiple_of(2) && n_rot <= head_dim, Rule::Heads, || {
             format!("rope: {n_rot} elements of a head of {head_dim} cannot be rotated in pairs")
         })?;
         self.number("base", freq_base, f32::MIN_POSITIVE..=f32::MAX)?;

@@ -1,0 +1,83 @@
+//! Models: from the metadata and tensors of a GGUF file to a graph.
+//!
+//! ```text
+//! metadata ── config ──┐
+//!                      ├── an architecture names its blocks ── blocks ── graph
+//! tensors  ── builder ─┘
+//! ```
+//!
+//! * [`ModelConfig`] is what the metadata says, checked.
+//! * `builder` looks tensors up by name and shape, and keeps account of those used.
+//! * `blocks` has the parts that architectures are made of: attention, feed-forward network, the decoder around them.
+//! * One module an architecture says which parts it has. [`ARCHITECTURES`] lists them.
+//! * [`GgufRows`] gives a graph's weights to the interpreter.
+//!
+//! To add an architecture: a module with a `build` function, a row in [`ARCHITECTURES`], and a golden model for
+//! `tests/golden_graph.rs`.
+//!
+//! The names of keys and tensors are those of the GGUF specification and of the files that converters write.
+
+mod blocks;
+mod builder;
+mod config;
+mod error;
+mod gemma3;
+mod llama;
+mod qwen2;
+mod qwen3;
+mod rows;
+
+#[cfg(test)]
+mod tests;
+
+use crate::gguf::Gguf;
+use builder::ModelBuilder;
+use hrx_ir::graph::Graph;
+
+pub use config::{ModelConfig, RopeConfig};
+pub use error::{ModelError, Problem};
+pub use rows::{GgufRows, weight_content};
+
+/// A kind of model: its name in `general.architecture` and how its graph is built.
+pub struct Architecture {
+    /// The name.
+    pub name: &'static str,
+    build: fn(&mut ModelBuilder<'_>) -> Result<(), Problem>,
+}
+
+/// All architectures.
+pub static ARCHITECTURES: &[Architecture] = &[
+    Architecture { name: "llama", build: llama::build },
+    Architecture { name: "qwen2", build: qwen2::build },
+    Architecture { name: "qwen3", build: qwen3::build },
+    Architecture { name: "gemma3", build: gemma3::build },
+];
+
+/// A model: its sizes, and the graph of one step.
+#[derive(Clone, Debug)]
+pub struct ModelGraph {
+    /// Sizes and numbers from the metadata.
+    pub config: ModelConfig,
+    /// One step, with the outputs [`LOGITS`](hrx_ir::graph::LOGITS) and [`HIDDEN`](hrx_ir::graph::HIDDEN).
+    pub graph: Graph,
+}
+
+impl ModelGraph {
+    /// Builds the graph of a file's model.
+    ///
+    /// Fails where the architecture is unknown, where metadata or a tensor is missing or wrong, and where the file holds
+    /// a tensor that the architecture has no use for: its result would not be the model's.
+    pub fn from_gguf(gguf: &Gguf) -> Result<ModelGraph, ModelError> {
+        let build = || {
+            let name = gguf.metadata().require_str("general.architecture")?;
+            let Some(architecture) = ARCHITECTURES.iter().find(|a| a.name == name) else {
+                return Err(Problem::UnknownArchitecture { found: name.into() });
+            };
+            let mut builder = ModelBuilder::new(gguf, ModelConfig::read(gguf, name)?);
+            (architecture.build)(&mut builder)?;
+            let (config, graph) = builder.finish()?;
+            Ok(ModelGraph { config, graph })
+        };
+        build().map_err(|problem| ModelError { file: gguf.path().into(), problem: Box::new(problem) })
+    }
+}

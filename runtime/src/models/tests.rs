@@ -1,0 +1,468 @@
+//! Models of a few numbers, right and wrong. Whole models are compared with reference logits in `tests/golden_graph.rs`.
+
+use super::*;
+use crate::gguf::write::{Builder, OwnedValue};
+use crate::gguf::{GgmlType, ValueType};
+use hrx_ir::graph::{Interp, LOGITS, Op, RopeStyle, parse};
+
+/// A file's parts, to be changed before it is written.
+struct File {
+    keys: Vec<(String, OwnedValue)>,
+    tensors: Vec<(String, Vec<u64>, GgmlType)>,
+}
+
+impl File {
+    /// A small model: 8 columns, 2 heads of 4 on one key/value head, 16 columns in the feed-forward network.
+    fn new(architecture: &str, layers: u32) -> File {
+        let mut f = File { keys: vec![("general.architecture".into(), architecture.into())], tensors: vec![] };
+        for (key, n) in [
+            ("block_count", layers),
+            ("context_length", 64),
+            ("embedding_length", 8),
+            ("feed_forward_length", 16),
+            ("attention.head_count", 2),
+            ("attention.head_count_kv", 1),
+        ] {
+            f.set(key, n);
+        }
+        f.set("attention.layer_norm_rms_epsilon", 1e-5f32);
+        f.add("token_embd.weight", &[8, 5]).add("output_norm.weight", &[8]);
+        for layer in 0..layers {
+            for (name, dims) in [
+                ("attn_norm.weight", &[8][..]),
+                ("attn_q.weight", &[8, 8]),
+                ("attn_k.weight", &[8, 4]),
+                ("attn_v.weight", &[8, 4]),
+                ("attn_output.weight", &[8, 8]),
+                ("ffn_norm.weight", &[8]),
+                ("ffn_gate.weight", &[8, 16]),
+                ("ffn_up.weight", &[8, 16]),
+                ("ffn_down.weight", &[16, 8]),
+            ] {
+                f.add(&format!("blk.{layer}.{name}"), dims);
+            }
+            let more: &[(&str, &[u64])] = match architecture {
+                "qwen2" => &[("attn_q.bias", &[8]), ("attn_k.bias", &[4]), ("attn_v.bias", &[4])],
+                "qwen3" => &[("attn_q_norm.weight", &[4]), ("attn_k_norm.weight", &[4])],
+                "gemma3" => &[
+                    ("attn_q_norm.weight", &[4]),
+                    ("attn_k_norm.weight", &[4]),
+                    ("post_attention_norm.weight", &[8]),
+                    ("post_ffw_norm.weight", &[8]),
+                ],
+                _ => &[],
+            };
+            for (name, dims) in more {
+                f.add(&format!("blk.{layer}.{name}"), dims);
+            }
+        }
+        f
+    }
+
+    /// Sets a key of the architecture.
+    fn set(&mut self, key: &str, value: impl Into<OwnedValue>) -> &mut File {
+        let Some(OwnedValue::String(name)) = self.keys.first().map(|(_, v)| v.clone()) else {
+            panic!("no architecture")
+        };
+        let key = format!("{}.{key}", String::from_utf8(name).unwrap());
+        self.keys.retain(|(k, _)| *k != key);
+        self.keys.push((key, value.into()));
+        self
+    }
+
+    fn unset(&mut self, key: &str) -> &mut File {
+        let before = self.keys.len();
+        self.keys.retain(|(k, _)| !k.ends_with(key));
+        assert_eq!(self.keys.len(), before - 1, "{key}");
+        self
+    }
+
+    fn add(&mut self, name: &str, dims: &[u64]) -> &mut File {
+        self.tensors.push((name.into(), dims.into(), GgmlType::F32));
+        self
+    }
+
+    fn remove(&mut self, name: &str) -> &mut File {
+        let before = self.tensors.len();
+        self.tensors.retain(|(n, ..)| n != name);
+        assert_eq!(self.tensors.len(), before - 1, "{name}");
+        self
+    }
+
+    fn gguf(&self) -> Gguf {
+        let mut b = Builder::new();
+        for (key, value) in &self.keys {
+            b.value(key, value.clone());
+        }
+        for (n, (name, dims, ty)) in self.tensors.iter().enumerate() {
+            let elements: u64 = dims.iter().product();
+            let data = if *ty == GgmlType::F32 {
+                (0..elements).flat_map(|i| (((i * 7 + n as u64) % 11) as f32 / 8.0 - 0.6).to_le_bytes()).collect()
+            } else {
+                vec![0; ty.bytes_for(elements).unwrap() as usize]
+            };
+            b.tensor(name, dims, *ty, data);
+        }
+        Gguf::from_bytes(b.to_bytes().unwrap()).unwrap()
+    }
+
+    fn model(&self) -> ModelGraph {
+        ModelGraph::from_gguf(&self.gguf()).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn error(&self) -> String {
+        ModelGraph::from_gguf(&self.gguf()).expect_err("the model is wrong").to_string()
+    }
+}
+
+/// The attention operations and the rotations of queries, layer after layer.
+fn layers(model: &ModelGraph) -> Vec<(f32, Option<u32>, RopeStyle, f32, f32)> {
+    let attention = |op: &Op| match *op {
+        Op::Attention { q, scale, window, .. } => match model.graph.producer_op(q) {
+            Some(Op::Rope { spec, .. }) => Some((scale, window, spec.style, spec.freq_base, spec.freq_scale)),
+            _ => None,
+        },
+        _ => None,
+    };
+    model.graph.nodes.values().filter_map(|n| attention(&n.op)).collect()
+}
+
+#[test]
+fn every_architecture_builds_runs_and_round_trips() {
+    for architecture in ARCHITECTURES {
+        let gguf = File::new(architecture.name, 2).gguf();
+        let ModelGraph { config, graph } = ModelGraph::from_gguf(&gguf).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!((config.n_vocab, config.head_dim, config.n_q(), config.n_kv()), (5, 4, 8, 4));
+        assert_eq!(graph.caches().count(), 2);
+        assert_eq!(parse(&graph.to_string()).unwrap(), graph);
+        let logits = Interp::new(&graph).unwrap().step(&GgufRows(&gguf), &[1, 4], &[0, 1], &[1]).unwrap();
+        assert_eq!((logits.rows, logits.cols), (1, 5), "{}", architecture.name);
+        assert!(logits.data.iter().all(|x| x.is_finite()), "{}: {:?}", architecture.name, logits.data);
+    }
+}
+
+#[test]
+fn the_head_is_the_embedding_table_unless_there_is_another() {
+    let mut f = File::new("llama", 1);
+    let head = |model: &ModelGraph| match model.graph.producer_op(model.graph.output(LOGITS).unwrap()) {
+        Some(&Op::Linear { weight, .. }) => model.graph.weight(weight).unwrap().name.clone(),
+        other => panic!("the head is {other:?}"),
+    };
+    assert_eq!(head(&f.model()), "token_embd.weight");
+    assert_eq!(head(&f.add("output.weight", &[8, 5]).model()), "output.weight");
+}
+
+#[test]
+fn rotary_metadata_reach_the_graph() {
+    let mut f = File::new("llama", 1);
+    assert_eq!(layers(&f.model()), [(0.5, None, RopeStyle::Normal, 10000.0, 1.0)]);
+    f.set("rope.freq_base", 5e5f32).set("rope.scaling.type", "linear").set("rope.scaling.factor", 4.0f32);
+    assert_eq!(layers(&f.model()), [(0.5, None, RopeStyle::Normal, 5e5, 0.25)]);
+    f.set("rope.scaling.type", "none").set("attention.scale", 0.125f32);
+    assert_eq!(layers(&f.model()), [(0.125, None, RopeStyle::Normal, 5e5, 1.0)]);
+    f.unset("rope.scaling.type").unset("rope.scaling.factor").set("rope.scale_linear", 2.0f32);
+    assert_eq!(layers(&f.model())[0].4, 0.5);
+    let rotated = |f: &File| {
+        let model = f.model();
+        let spec = model.graph.nodes.values().find_map(|n| match n.op {
+            Op::Rope { spec, .. } => Some(spec),
+            _ => None,
+        });
+        (spec.unwrap().n_rot, spec.unwrap().factors.is_some())
+    };
+    assert_eq!(rotated(&f), (4, false));
+    f.set("rope.dimension_count", 2u32).add("rope_freqs.weight", &[1]);
+    assert_eq!(rotated(&f), (2, true));
+}
+
+#[test]
+fn gemma3_alternates_windows_and_rotary_bases() {
+    let mut f = File::new("gemma3", 7);
+    f.set("rope.freq_base", 1e6f32).set("rope.scaling.type", "linear").set("rope.scaling.factor", 8.0f32);
+    let global = (0.5, None, RopeStyle::Neox, 1e6, 0.125);
+    assert_eq!(layers(&f.model()), [global; 7], "no window");
+    let local = (0.5, Some(16), RopeStyle::Neox, 10000.0, 1.0);
+    f.set("attention.sliding_window", 16u32);
+    assert_eq!(layers(&f.model()), [local, local, local, local, local, global, local]);
+    f.set("attention.sliding_window_pattern", 2u32).set("rope.freq_base_swa", 500.0f32);
+    let other = (0.5, Some(16), RopeStyle::Neox, 500.0, 1.0);
+    assert_eq!(layers(&f.model()), [other, global, other, global, other, global, other]);
+    f.set("attention.sliding_window_pattern", vec![false, true, false, false, false, false, false]);
+    assert_eq!(layers(&f.model()), [global, other, global, global, global, global, global]);
+    f.set("attention.sliding_window_pattern", vec![true; 3]);
+    assert!(f.error().contains("gemma3.attention.sliding_window_pattern` is an array of 3, want one of 7"));
+
+    f.set("attention.sliding_window_pattern", 2u32).set("final_logit_softcapping", 30.0f32);
+    let model = f.model();
+    let last = model.graph.producer_op(model.graph.output(LOGITS).unwrap());
+    assert!(matches!(last, Some(&Op::SoftCap { cap: 30.0, .. })), "{last:?}");
+    let first = model.graph.nodes.values().next().map(|n| &n.op);
+    assert!(matches!(first, Some(&Op::Embed { scale, .. }) if scale == 8f32.sqrt()), "{first:?}");
+}
+
+#[test]
+fn biases_and_head_norms_are_used() {
+    let count = |f: &File, wanted: fn(&Graph, &Op) -> bool| {
+        let graph = f.model().graph;
+        graph.nodes.values().filter(|n| wanted(&graph, &n.op)).count()
+    };
+    let biases = |_: &Graph, op: &Op| matches!(op, Op::Linear { bias: Some(_), .. });
+    let head_norms = |g: &Graph, op: &Op| matches!(*op, Op::RmsNorm { weight, .. } if g.cols(weight) == 4);
+    assert_eq!(count(&File::new("llama", 1), biases), 0);
+    assert_eq!(count(&File::new("qwen2", 1), biases), 3);
+    assert_eq!(count(File::new("llama", 1).add("blk.0.ffn_up.bias", &[16]).add("blk.0.attn_k.bias", &[4]), biases), 2);
+    assert_eq!(count(&File::new("qwen2", 2), head_norms), 0);
+    assert_eq!(count(&File::new("qwen3", 2), head_norms), 4);
+}
+
+/// Only the last layer's blocks are spared the rows that nobody wants.
+#[test]
+fn rows_are_selected_in_the_last_layer() {
+    let graph = File::new("qwen3", 3).model().graph;
+    let selections: Vec<usize> = (0..graph.nodes.len())
+        .filter(|&n| matches!(graph.nodes.values().nth(n).map(|n| &n.op), Some(Op::SelectRows { .. })))
+        .collect();
+    let attention = graph.nodes.values().enumerate().filter(|(_, n)| matches!(n.op, Op::Attention { .. }));
+    let last = attention.map(|(n, _)| n).next_back().unwrap();
+    assert_eq!(selections, [last + 1, last + 2]);
+}
+
+#[test]
+fn wrong_metadata_is_named() {
+    type Change = fn(&mut File);
+    let cases: &[(Change, &str)] = &[
+        (|f| f.keys[0].1 = "gpt5".into(), "unknown architecture `gpt5`, want one of llama, qwen2, qwen3, gemma3"),
+        (|f| f.keys.clear(), "metadata has no key `general.architecture`"),
+        (
+            |f| {
+                f.unset("block_count");
+            },
+            "metadata has no key `llama.block_count`",
+        ),
+        (
+            |f| {
+                f.unset("head_count");
+            },
+            "metadata has no key `llama.attention.head_count`",
+        ),
+        (
+            |f| {
+                f.unset("rms_epsilon");
+            },
+            "metadata has no key `llama.attention.layer_norm_rms_epsilon`",
+        ),
+        (
+            |f| {
+                f.set("block_count", "two");
+            },
+            "metadata key `llama.block_count` is string, want uint32",
+        ),
+        (
+            |f| {
+                f.set("block_count", 0u32);
+            },
+            "`llama.block_count` is 0, want at least 1",
+        ),
+        (
+            |f| {
+                f.set("block_count", u32::MAX);
+            },
+            "no tensor `blk.1.attn_norm.weight`",
+        ),
+        (
+            |f| {
+                f.set("embedding_length", 0u32);
+            },
+            "`llama.embedding_length` is 0, want at least 1",
+        ),
+        (
+            |f| {
+                f.set("attention.head_count", 3u32);
+            },
+            "`llama.attention.head_count` is 3, want a divisor of the 8",
+        ),
+        (
+            |f| {
+                f.set("attention.head_count_kv", 3u32);
+            },
+            "head_count_kv` is 3, want a divisor of the 2 query heads",
+        ),
+        (
+            |f| {
+                f.set("attention.head_count_kv", vec![1u32, 2]);
+            },
+            "is [1, 2], want one positive number for all layers",
+        ),
+        (
+            |f| {
+                f.set("attention.head_count_kv", vec![0u32]);
+            },
+            "is [0], want one positive number for all layers",
+        ),
+        (
+            |f| {
+                f.set("attention.value_length", 8u32);
+            },
+            "value_length` is 8, want 4, the length of keys",
+        ),
+        (
+            |f| {
+                f.set("attention.key_length", u32::MAX);
+            },
+            "2 heads of 4294967295 to fit 32 bits",
+        ),
+        (
+            |f| {
+                f.set("attention.layer_norm_rms_epsilon", f32::NAN);
+            },
+            "is NaN, want a number of at least 0",
+        ),
+        (
+            |f| {
+                f.set("attention.causal", false);
+            },
+            "`llama.attention.causal` is false, want true",
+        ),
+        (
+            |f| {
+                f.set("expert_count", 8u32);
+            },
+            "`llama.expert_count` is 8, want 0: mixtures of experts",
+        ),
+        (
+            |f| {
+                f.set("rope.dimension_count", 3u32);
+            },
+            "is 3, want an even number of at most 4",
+        ),
+        (
+            |f| {
+                f.set("rope.dimension_count", 6u32);
+            },
+            "is 6, want an even number of at most 4",
+        ),
+        (
+            |f| {
+                f.set("rope.freq_base", -1.0f32);
+            },
+            "`llama.rope.freq_base` is -1, want a positive number",
+        ),
+        (
+            |f| {
+                f.set("rope.scaling.type", "yarn");
+            },
+            "`llama.rope.scaling.type` is `yarn`, want none or linear",
+        ),
+        (
+            |f| {
+                f.set("rope.scaling.factor", f32::INFINITY);
+            },
+            "factor` is inf, want a positive number",
+        ),
+        (
+            |f| {
+                f.set("rope.scaling.attn_factor", 2.0f32);
+            },
+            "attn_factor` is 2, want 1: scaling attention",
+        ),
+        (
+            |f| {
+                f.set("vocab_size", 6u32);
+            },
+            "tensor `token_embd.weight` has dimensions [8, 5], want [8, 6]",
+        ),
+        (
+            |f| f.keys.push(("tokenizer.ggml.tokens".into(), vec!["a", "b"].into())),
+            "tensor `token_embd.weight` has dimensions [8, 5], want [8, 2]",
+        ),
+        (
+            |f| f.keys.push(("tokenizer.ggml.tokens".into(), OwnedValue::Array(ValueType::String, vec![]))),
+            "`tokenizer.ggml.tokens` is an array of 0, want one of at least 1",
+        ),
+    ];
+    for (change, want) in cases {
+        let mut f = File::new("llama", 1);
+        change(&mut f);
+        let error = f.error();
+        assert!(error.starts_with("<memory>: ") && error.contains(want), "{error}\nwant {want}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn wrong_tensors_are_named() {
+    // Every tensor that an architecture needs is missed, by name and wanted shape.
+    for architecture in ARCHITECTURES {
+        let names: Vec<(String, Vec<u64>)> =
+            File::new(architecture.name, 2).tensors.into_iter().map(|(name, dims, _)| (name, dims)).collect();
+        for (name, dims) in names {
+            let error = File::new(architecture.name, 2).remove(&name).error();
+            assert!(error.contains(&format!("no tensor `{name}`")), "{error}");
+            // The table's size is looked up before its shape is known.
+            assert!(error.contains(&format!("{dims:?}")) || name == "token_embd.weight", "{error}");
+            let mut f = File::new(architecture.name, 2);
+            f.remove(&name).add(&name, &[dims[0] + 1, *dims.get(1).unwrap_or(&1)]);
+            let error = f.error();
+            assert!(error.contains(&format!("tensor `{name}` has dimensions [{}, ", dims[0] + 1)), "{error}");
+        }
+    }
+    let mut f = File::new("llama", 1);
+    f.remove("blk.0.attn_q.weight").add("blk.0.attn_q.weight", &[8, 8, 2]);
+    assert!(f.error().contains("`blk.0.attn_q.weight` has dimensions [8, 8, 2], want [8, 8]"), "{}", f.error());
+    let mut f = File::new("llama", 1);
+    f.add("blk.0.attn_sinks.weight", &[2]).add("blk.1.x", &[2]);
+    let want = "<memory>: tensor `blk.0.attn_sinks.weight` and 1 more are no part of a llama model as it is known here";
+    assert_eq!(f.error(), want);
+    let mut f = File::new("qwen2", 1);
+    f.add("rope_freqs.weight", &[2]);
+    assert!(f.error().contains("tensor `rope_freqs.weight` is no part of a qwen2 model"), "{}", f.error());
+}
+
+#[test]
+fn types_that_cannot_be_read_are_named() {
+    let with = |ty| {
+        let mut f = File::new("llama", 1);
+        f.set("embedding_length", 256u32).set("attention.key_length", 4u32);
+        for (name, dims, _) in &mut f.tensors {
+            let wide = !name.contains("ffn_down") && !name.contains("attn_output");
+            dims[if wide { 0 } else { 1 }] = 256;
+        }
+        let table = f.tensors.iter_mut().find(|t| t.0 == "token_embd.weight").unwrap();
+        table.2 = ty;
+        f
+    };
+    let error = with(GgmlType::IQ4_XS).error();
+    assert!(error.contains("tensor `token_embd.weight` is of type IQ4_XS, want one of F32, F16, Q4_0, "), "{error}");
+    let readable: Vec<&str> = GgmlType::ALL
+        .iter()
+        .filter(|&&ty| weight_content(ty).is_some() && with(ty).model().graph.nodes.len() > 9)
+        .map(|ty| ty.name())
+        .collect();
+    let want = ["F32", "F16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "BF16"];
+    assert_eq!(readable, want);
+    // A vector that a norm or a sum reads has plain elements.
+    let mut f = with(GgmlType::F32);
+    f.tensors.iter_mut().find(|t| t.0 == "output_norm.weight").unwrap().2 = GgmlType::Q8_0;
+    assert!(f.error().contains("operand-shape: rms_norm: weight"), "{}", f.error());
+}
+
+#[test]
+fn rows_are_checked_against_the_file() {
+    use hrx_ir::graph::WeightSource;
+    let gguf = File::new("llama", 1).gguf();
+    let row = |name: &str, row, n| GgufRows(&gguf).row(name, row, &mut vec![0.0; n]);
+    assert_eq!(row("token_embd.weight", 4, 8), Ok(()));
+    assert_eq!(row("token_embd.weight", 5, 8).unwrap_err(), "the tensor has no such row");
+    assert_eq!(row("token_embd.weight", u32::MAX, 8).unwrap_err(), "the tensor has no such row");
+    assert_eq!(row("token_embd.weight", 0, 7).unwrap_err(), "rows have 8 elements, 7 are wanted");
+    assert_eq!(row("nothing", 0, 8).unwrap_err(), "the file has no such tensor");
+}
+
+#[test]
+fn arrays_of_equal_sizes_are_one_size() {
+    let mut f = File::new("llama", 2);
+    f.set("attention.head_count_kv", vec![1u32, 1]).set("feed_forward_length", vec![16i32, 16]);
+    assert_eq!(f.model().config.n_kv_head, 1);
+    f.set("attention.head_count_kv", OwnedValue::Array(ValueType::U32, vec![]));
+    assert!(f.error().contains("head_count_kv` is [], want one positive number"), "{}", f.error());
+}
