@@ -91,9 +91,7 @@ impl Header {
     /// Reads the header alone. Nothing but magic and version has been checked afterwards.
     pub fn parse(bytes: &[u8]) -> Result<Self, Fault> {
         let Some((header, _)) = bytes.split_first_chunk::<HEADER>() else {
-            return Err(Fault::Truncated {
-                bytes: bytes.len() as u64,
-            });
+            return Err(Fault::Truncated { bytes: bytes.len() as u64 });
         };
         if header[..8] != MAGIC {
             return Err(Fault::Magic);
@@ -117,9 +115,7 @@ impl Header {
     /// Size of the whole file; `None` if it is beyond 64 bits.
     pub fn file_bytes(&self) -> Option<u64> {
         let start = payload_start(self.meta) as u64;
-        start
-            .checked_add(self.payload)?
-            .checked_add(CHECKSUM as u64)
+        start.checked_add(self.payload)?.checked_add(CHECKSUM as u64)
     }
 }
 
@@ -157,9 +153,7 @@ impl Entry {
     /// The first [`Fault`] found, in the order magic, version, key, length, checksum.
     pub fn decode(key: &Key, bytes: Vec<u8>) -> Result<Self, Fault> {
         if bytes.len() < HEADER + CHECKSUM {
-            return Err(Fault::Truncated {
-                bytes: bytes.len() as u64,
-            });
+            return Err(Fault::Truncated { bytes: bytes.len() as u64 });
         }
         let header = Header::parse(&bytes)?;
         if header.key != *key {
@@ -168,10 +162,7 @@ impl Entry {
         let size = bytes.len() as u64;
         let implied = header.file_bytes().unwrap_or(u64::MAX);
         if implied != size {
-            return Err(Fault::Length {
-                bytes: size,
-                implied,
-            });
+            return Err(Fault::Length { bytes: size, implied });
         }
         let end = bytes.len() - CHECKSUM;
         if blake3::hash(&bytes[..end]).as_bytes()[..] != bytes[end..] {
@@ -179,11 +170,7 @@ impl Entry {
         }
         let meta = header.meta();
         let payload = payload_start(meta.len())..end;
-        Ok(Self {
-            bytes,
-            meta,
-            payload,
-        })
+        Ok(Self { bytes, meta, payload })
     }
 
     /// What the writer said about the payload, for people and tools. Opaque here.
@@ -223,16 +210,10 @@ mod tests {
         let key = key();
         let good = Entry::encode(&key, b"meta", b"payload");
         let entry = Entry::decode(&key, good.clone()).expect("a good entry");
-        assert_eq!(
-            (entry.meta(), entry.payload()),
-            (&b"meta"[..], &b"payload"[..])
-        );
+        assert_eq!((entry.meta(), entry.payload()), (&b"meta"[..], &b"payload"[..]));
 
         let other = KeyBuilder::new("another").finish();
-        assert_eq!(
-            Entry::decode(&other, good.clone()),
-            Err(Fault::Key { found: key })
-        );
+        assert_eq!(Entry::decode(&other, good.clone()), Err(Fault::Key { found: key }));
 
         let changed = |at: usize, byte: u8| {
             let mut bytes = good.clone();
@@ -242,50 +223,20 @@ mod tests {
         let size = good.len() as u64;
         assert_eq!(changed(0, b'H'), Fault::Magic);
         assert_eq!(changed(8, 9), Fault::Version { found: 9 });
-        assert_eq!(
-            changed(16, 8),
-            Fault::Length {
-                bytes: size,
-                implied: size + 1
-            }
-        );
-        assert_eq!(
-            changed(23, 255),
-            Fault::Length {
-                bytes: size,
-                implied: 255 << 56 | (size)
-            }
-        );
+        assert_eq!(changed(16, 8), Fault::Length { bytes: size, implied: size + 1 });
+        assert_eq!(changed(23, 255), Fault::Length { bytes: size, implied: 255 << 56 | (size) });
         assert_eq!(changed(HEADER, b'M'), Fault::Checksum);
-        assert_eq!(
-            changed(good.len() - 1, good[good.len() - 1] ^ 1),
-            Fault::Checksum
-        );
+        assert_eq!(changed(good.len() - 1, good[good.len() - 1] ^ 1), Fault::Checksum);
         // Metadata may grow into the padding without changing the implied size.
         assert_eq!(changed(12, 5), Fault::Checksum);
 
         let mut huge = good.clone();
         huge[16..24].fill(255);
-        assert_eq!(
-            Entry::decode(&key, huge),
-            Err(Fault::Length {
-                bytes: size,
-                implied: u64::MAX
-            })
-        );
+        assert_eq!(Entry::decode(&key, huge), Err(Fault::Length { bytes: size, implied: u64::MAX }));
         let mut long = good.clone();
         long.push(0);
-        assert_eq!(
-            Entry::decode(&key, long),
-            Err(Fault::Length {
-                bytes: size + 1,
-                implied: size
-            })
-        );
-        assert_eq!(
-            Entry::decode(&key, Vec::new()),
-            Err(Fault::Truncated { bytes: 0 })
-        );
+        assert_eq!(Entry::decode(&key, long), Err(Fault::Length { bytes: size + 1, implied: size }));
+        assert_eq!(Entry::decode(&key, Vec::new()), Err(Fault::Truncated { bytes: 0 }));
     }
 
     #[test]

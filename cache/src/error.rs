@@ -35,10 +35,6 @@ pub enum CacheError {
 
 impl CacheError {
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        }
+        Self::Io { action, path: path.to_owned(), source }
     }
 }

@@ -58,9 +58,7 @@ fn with_index<T>(dir: &Path, task: impl Fn(&sled::Db) -> sled::Result<T>) -> Opt
         Ok(value) => Some(value),
         Err(Opened::Broken) => {
             let path = index_dir(dir);
-            fs::remove_dir_all(&path)
-                .or_else(|_| fs::remove_file(&path))
-                .ok()?;
+            fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)).ok()?;
             fenced().ok()
         }
         Err(Opened::Ready(_) | Opened::Busy) => None,
@@ -123,10 +121,7 @@ impl Cache {
         let Some(dir) = self.dir().filter(|dir| index_dir(dir).is_dir()) else {
             return;
         };
-        self.uses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner).clear();
         with_index(dir, |db| db.clear());
     }
 }

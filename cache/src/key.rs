@@ -42,9 +42,7 @@ impl FromStr for Key {
     type Err = ParseKeyError;
 
     fn from_str(text: &str) -> Result<Self, ParseKeyError> {
-        let error = || ParseKeyError {
-            text: text.chars().take(80).collect(),
-        };
+        let error = || ParseKeyError { text: text.chars().take(80).collect() };
         let digits = text.as_bytes();
         if digits.len() != 64 {
             return Err(error());
@@ -116,10 +114,7 @@ mod tests {
             KeyBuilder::new("d").part("c", b"").part("a", b"b").finish(),
         ];
         for (i, a) in keys.iter().enumerate() {
-            assert!(
-                keys[i + 1..].iter().all(|b| a != b),
-                "key {i} is not unique"
-            );
+            assert!(keys[i + 1..].iter().all(|b| a != b), "key {i} is not unique");
         }
     }
 

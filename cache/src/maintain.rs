@@ -173,10 +173,7 @@ impl Cache {
             goes
         };
         let removed = remove(entries.iter().take_while(excess))?;
-        Ok(Pruned {
-            removed,
-            bytes_left,
-        })
+        Ok(Pruned { removed, bytes_left })
     }
 }
 
@@ -215,20 +212,13 @@ fn entries(dir: &Path) -> Result<Vec<Found>, CacheError> {
     for shard in shards(dir)? {
         for file in read_dir(&shard)? {
             let name = file.file_name();
-            let key = name
-                .to_str()
-                .and_then(|name| name.strip_suffix(".entry")?.parse().ok());
+            let key = name.to_str().and_then(|name| name.strip_suffix(".entry")?.parse().ok());
             // A file may vanish between the two calls.
             let (Some(key), Ok(metadata)) = (key, file.metadata()) else {
                 continue;
             };
             let (bytes, modified) = (metadata.len(), metadata.modified().ok());
-            entries.push(Found {
-                key,
-                path: file.path(),
-                bytes,
-                modified,
-            });
+            entries.push(Found { key, path: file.path(), bytes, modified });
         }
     }
     entries.sort_by_key(|entry| (entry.modified, entry.key));
@@ -239,15 +229,9 @@ fn shards(dir: &Path) -> Result<Vec<PathBuf>, CacheError> {
     let is_shard = |file: &fs::DirEntry| {
         let name = file.file_name();
         let digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
-        name.len() == 2
-            && name.as_encoded_bytes().iter().all(digit)
-            && file.file_type().is_ok_and(|kind| kind.is_dir())
+        name.len() == 2 && name.as_encoded_bytes().iter().all(digit) && file.file_type().is_ok_and(|kind| kind.is_dir())
     };
-    Ok(read_dir(dir)?
-        .into_iter()
-        .filter(is_shard)
-        .map(|file| file.path())
-        .collect())
+    Ok(read_dir(dir)?.into_iter().filter(is_shard).map(|file| file.path()).collect())
 }
 
 /// The files in `dir`; none if there is no such directory.

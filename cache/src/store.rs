@@ -43,11 +43,7 @@ pub struct CacheOptions {
 impl CacheOptions {
     /// The defaults, in `dir`: no waiting for the disk, entries of at most 256 MiB.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
-        Self {
-            dir: dir.into(),
-            durability: Durability::default(),
-            max_entry_bytes: 256 << 20,
-        }
+        Self { dir: dir.into(), durability: Durability::default(), max_entry_bytes: 256 << 20 }
     }
 
     /// The defaults, in the user's cache directory: the first that is set of `$HRX_CACHE_DIR`,
@@ -57,24 +53,14 @@ impl CacheOptions {
     /// # Errors
     /// [`CacheError::NoDirectory`] if none is set.
     pub fn from_env() -> Result<Self, CacheError> {
-        dir_from(|name| std::env::var_os(name))
-            .map(Self::at)
-            .ok_or(CacheError::NoDirectory)
+        dir_from(|name| std::env::var_os(name)).map(Self::at).ok_or(CacheError::NoDirectory)
     }
 }
 
 fn dir_from(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let set = |name| {
-        variable(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("HRX_CACHE_DIR")
-        .or_else(|| {
-            set("XDG_CACHE_HOME")
-                .filter(|dir| dir.is_absolute())
-                .map(|d| d.join("hrx"))
-        })
+        .or_else(|| set("XDG_CACHE_HOME").filter(|dir| dir.is_absolute()).map(|d| d.join("hrx")))
         .or_else(|| set("HOME").map(|home| home.join(".cache/hrx")))
 }
 
@@ -112,17 +98,8 @@ pub struct Damage {
 
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let done = if self.removed {
-            "removed"
-        } else {
-            "cannot be removed"
-        };
-        write!(
-            f,
-            "damaged cache entry {} ({}): {done}",
-            self.path.display(),
-            self.reason
-        )
+        let done = if self.removed { "removed" } else { "cannot be removed" };
+        write!(f, "damaged cache entry {} ({}): {done}", self.path.display(), self.reason)
     }
 }
 
@@ -162,10 +139,7 @@ impl Cache {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(CacheError::io("open", &options.dir, error)),
         }
-        Ok(Self {
-            options: Some(options),
-            ..Self::disabled()
-        })
+        Ok(Self { options: Some(options), ..Self::disabled() })
     }
 
     /// A cache that has nothing and keeps nothing.
@@ -184,9 +158,7 @@ impl Cache {
     }
 
     pub(crate) fn max_entry_bytes(&self) -> u64 {
-        self.options
-            .as_ref()
-            .map_or(0, |options| options.max_entry_bytes)
+        self.options.as_ref().map_or(0, |options| options.max_entry_bytes)
     }
 
     /// Reads and checks the entry of `key`.
@@ -227,11 +199,7 @@ impl Cache {
         };
         if meta.len() > MAX_META_BYTES {
             let (bytes, limit) = (meta.len() as u64, MAX_META_BYTES as u64);
-            return Err(CacheError::TooLarge {
-                what: "metadata",
-                bytes,
-                limit,
-            });
+            return Err(CacheError::TooLarge { what: "metadata", bytes, limit });
         }
         if self.writes_failed.load(Ordering::Relaxed) {
             return Ok(Stored::Skipped);
@@ -239,11 +207,7 @@ impl Cache {
         let bytes = Entry::encode(key, meta, payload);
         let limit = options.max_entry_bytes;
         if bytes.len() as u64 > limit {
-            return Err(CacheError::TooLarge {
-                what: "entry",
-                bytes: bytes.len() as u64,
-                limit,
-            });
+            return Err(CacheError::TooLarge { what: "entry", bytes: bytes.len() as u64, limit });
         }
         match self.write(options, key, &bytes) {
             Ok(()) => {
@@ -287,20 +251,13 @@ impl Cache {
 
     fn note_use(&self, key: &Key) {
         if cfg!(feature = "index") {
-            self.uses
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(*key);
+            self.uses.lock().unwrap_or_else(PoisonError::into_inner).push(*key);
         }
     }
 }
 
 /// Reads the file at `path` as the entry of `key`: `None` if there is no file.
-pub(crate) fn read_entry(
-    path: &Path,
-    key: &Key,
-    limit: u64,
-) -> io::Result<Option<Result<Entry, Fault>>> {
+pub(crate) fn read_entry(path: &Path, key: &Key, limit: u64) -> io::Result<Option<Result<Entry, Fault>>> {
     // Looked at before opening: opening a pipe would wait for a writer.
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -311,9 +268,7 @@ pub(crate) fn read_entry(
         return Ok(Some(Err(Fault::NotAFile)));
     }
     if metadata.len() > limit {
-        return Ok(Some(Err(Fault::TooLarge {
-            bytes: metadata.len(),
-        })));
+        return Ok(Some(Err(Fault::TooLarge { bytes: metadata.len() })));
     }
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -342,14 +297,8 @@ fn touch(file: &File, modified: Option<SystemTime>) {
 
 pub(crate) fn remove_damaged(path: PathBuf, reason: Fault) -> Damage {
     // A directory is removed only if empty: what is in it is not ours.
-    let removed = fs::remove_file(&path)
-        .or_else(|_| fs::remove_dir(&path))
-        .is_ok();
-    Damage {
-        path,
-        reason,
-        removed,
-    }
+    let removed = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)).is_ok();
+    Damage { path, reason, removed }
 }
 
 /// First directory level: the first byte of the key, in hex.
@@ -378,29 +327,18 @@ mod tests {
     use super::*;
 
     fn dir(set: &[(&str, &str)]) -> Option<PathBuf> {
-        dir_from(|name| {
-            set.iter()
-                .find(|(n, _)| *n == name)
-                .map(|(_, value)| value.into())
-        })
+        dir_from(|name| set.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into()))
     }
 
     #[test]
     fn default_directory() {
-        let all = [
-            ("HRX_CACHE_DIR", "here"),
-            ("XDG_CACHE_HOME", "/xdg"),
-            ("HOME", "/home/a"),
-        ];
+        let all = [("HRX_CACHE_DIR", "here"), ("XDG_CACHE_HOME", "/xdg"), ("HOME", "/home/a")];
         assert_eq!(dir(&all), Some("here".into()));
         assert_eq!(dir(&all[1..]), Some("/xdg/hrx".into()));
         assert_eq!(dir(&all[2..]), Some("/home/a/.cache/hrx".into()));
         let relative = [("XDG_CACHE_HOME", "xdg"), ("HOME", "/home/a")];
         assert_eq!(dir(&relative), Some("/home/a/.cache/hrx".into()));
-        assert_eq!(
-            dir(&[("HRX_CACHE_DIR", ""), ("HOME", "/h")]),
-            Some("/h/.cache/hrx".into())
-        );
+        assert_eq!(dir(&[("HRX_CACHE_DIR", ""), ("HOME", "/h")]), Some("/h/.cache/hrx".into()));
         assert_eq!(dir(&[]), None);
     }
 }

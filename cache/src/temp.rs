@@ -32,23 +32,12 @@ impl TempFile {
         loop {
             // Process id and counter are unique on one machine; the time tells machines and
             // containers apart that share a directory. `create_new` catches what is left.
-            let nanos = SystemTime::now()
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .map_or(0, |since| since.as_nanos());
+            let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
             let count = COUNTER.fetch_add(1, Ordering::Relaxed);
             let path = dir.join(format!("{:x}-{nanos:x}-{count:x}", std::process::id()));
-            match OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)
-            {
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
                 Ok(file) => {
-                    let temp = Self {
-                        path,
-                        file,
-                        kept: false,
-                    };
+                    let temp = Self { path, file, kept: false };
                     // Failing to lock is no reason not to write: the grace period protects us.
                     let _ = temp.file.try_lock();
                     return Ok(temp);
@@ -87,10 +76,7 @@ pub(crate) fn remove_stale(dir: &Path) -> usize {
     let Ok(files) = fs::read_dir(dir) else {
         return 0;
     };
-    files
-        .flatten()
-        .filter(|file| is_stale(file) && fs::remove_file(file.path()).is_ok())
-        .count()
+    files.flatten().filter(|file| is_stale(file) && fs::remove_file(file.path()).is_ok()).count()
 }
 
 fn is_stale(file: &fs::DirEntry) -> bool {
@@ -100,11 +86,7 @@ fn is_stale(file: &fs::DirEntry) -> bool {
     if !metadata.is_file() {
         return false;
     }
-    let age = metadata
-        .modified()
-        .ok()
-        .and_then(|at| at.elapsed().ok())
-        .unwrap_or_default();
+    let age = metadata.modified().ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
     if age < GRACE {
         return false;
     }
@@ -124,8 +106,7 @@ mod tests {
     use super::*;
 
     fn make_old(file: &File) {
-        file.set_modified(SystemTime::now() - 2 * GRACE)
-            .expect("set the time");
+        file.set_modified(SystemTime::now() - 2 * GRACE).expect("set the time");
     }
 
     #[test]

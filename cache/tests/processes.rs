@@ -14,9 +14,7 @@ const KEYS: usize = 8;
 const ROUNDS: usize = 150;
 
 fn key(n: usize) -> Key {
-    KeyBuilder::new("process tests")
-        .part("n", n.to_le_bytes())
-        .finish()
+    KeyBuilder::new("process tests").part("n", n.to_le_bytes()).finish()
 }
 
 /// A value that shows by itself whether it is whole: its bytes all equal, its length told by them.
@@ -25,9 +23,7 @@ fn value(n: usize, variant: u8) -> Vec<u8> {
 }
 
 fn is_whole(n: usize, bytes: &[u8]) -> bool {
-    bytes
-        .first()
-        .is_some_and(|&variant| bytes == value(n, variant))
+    bytes.first().is_some_and(|&variant| bytes == value(n, variant))
 }
 
 fn open(dir: &Path) -> Cache {
@@ -37,10 +33,7 @@ fn open(dir: &Path) -> Cache {
 /// This executable, made to run only the test `child_process` in the given role.
 fn child(role: &str, dir: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("own path"));
-    command
-        .args(["--exact", "child_process", "--nocapture"])
-        .env(ROLE, role)
-        .env(DIR, dir);
+    command.args(["--exact", "child_process", "--nocapture"]).env(ROLE, role).env(DIR, dir);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -98,9 +91,7 @@ fn hammer(dir: &Path) {
 #[test]
 fn many_processes_share_a_directory() {
     let dir = tempfile::tempdir().expect("a directory");
-    let children: Vec<Child> = (0..6)
-        .map(|_| child("hammer", dir.path()).spawn().expect("spawn"))
-        .collect();
+    let children: Vec<Child> = (0..6).map(|_| child("hammer", dir.path()).spawn().expect("spawn")).collect();
     for child in children {
         finish(child);
     }
@@ -113,25 +104,13 @@ fn many_processes_share_a_directory() {
 /// In a directory with the entry of key 0 where nothing larger can be written.
 fn refused(dir: &Path) {
     let cache = open(dir);
-    assert!(
-        cache.get(&key(0)).expect("look-up").hit().is_some(),
-        "reading goes on"
-    );
-    let error = cache
-        .put(&key(1), b"", &[7; 200_000])
-        .expect_err("written where nothing can be");
+    assert!(cache.get(&key(0)).expect("look-up").hit().is_some(), "reading goes on");
+    let error = cache.put(&key(1), b"", &[7; 200_000]).expect_err("written where nothing can be");
     assert!(matches!(error, CacheError::Io { .. }));
     println!("warning: {error}");
-    assert_eq!(
-        cache.put(&key(2), b"", b"x").expect("the second time"),
-        Stored::Skipped
-    );
+    assert_eq!(cache.put(&key(2), b"", b"x").expect("the second time"), Stored::Skipped);
     assert!(matches!(cache.get(&key(1)).expect("look-up"), Lookup::Miss));
-    assert_eq!(
-        cache.stat().expect("stat").temporary,
-        0,
-        "half a file stays"
-    );
+    assert_eq!(cache.stat().expect("stat").temporary, 0, "half a file stays");
     cache.record_uses();
 }
 
@@ -150,10 +129,7 @@ impl Tmpfs {
     fn mount(options: &str) -> Option<Self> {
         let dir = tempfile::tempdir().expect("a directory");
         let mut mount = Command::new("mount");
-        mount
-            .args(["-t", "tmpfs", "-o", options, "none"])
-            .arg(dir.path())
-            .stderr(Stdio::null());
+        mount.args(["-t", "tmpfs", "-o", options, "none"]).arg(dir.path()).stderr(Stdio::null());
         let mounted = is_root() && mount.status().is_ok_and(|status| status.success());
         if !mounted {
             eprintln!("skipped: a tmpfs cannot be mounted here");
@@ -200,10 +176,7 @@ fn read_only_file_system() {
         return;
     };
     with_one_entry(disk.0.path());
-    let remount = Command::new("mount")
-        .args(["-o", "remount,ro"])
-        .arg(disk.0.path())
-        .status();
+    let remount = Command::new("mount").args(["-o", "remount,ro"]).arg(disk.0.path()).status();
     assert!(remount.expect("mount").success());
     let text = run(&mut child("refused", disk.0.path()));
     assert!(text.contains("Read-only file system"), "{text}");
@@ -233,15 +206,8 @@ fn read_only_directory() {
         let path = program.into_temp_path();
         fs::copy(std::env::current_exe().expect("own path"), &path).expect("copy");
         let mut other = Command::new(&path);
-        other
-            .args(command.get_args())
-            .env(ROLE, "refused")
-            .env(DIR, dir.path());
-        other
-            .uid(65534)
-            .current_dir("/")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        other.args(command.get_args()).env(ROLE, "refused").env(DIR, dir.path());
+        other.uid(65534).current_dir("/").stdout(Stdio::piped()).stderr(Stdio::piped());
         let text = run(&mut other);
         assert!(text.contains("Permission denied"), "{text}");
     } else {
@@ -297,9 +263,7 @@ mod index {
 
     #[test]
     fn garbage_is_replaced() {
-        let noise: Vec<u8> = (0..100_000_u32)
-            .map(|i| (i.wrapping_mul(2654435761) >> 13) as u8)
-            .collect();
+        let noise: Vec<u8> = (0..100_000_u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
         for target in ["db", "conf", "snap.0000000000000001", "blobs"] {
             let dir = tempfile::tempdir().expect("a directory");
             assert!(use_once(dir.path()));

@@ -62,7 +62,7 @@ pub enum GgufError {
         source: io::Error,
     },
     /// The bytes break a rule of the format.
-    #[error("{}: byte {offset}: {what}: found {found}, want {want}", file.display())]
+    #[error("{}: byte {offset}: {}: found {}, want {want}", file.display(), visible(what), visible(found))]
     Format {
         /// The file.
         file: PathBuf,
@@ -78,7 +78,7 @@ pub enum GgufError {
         want: String,
     },
     /// A split file isn't complete or its shards don't belong together.
-    #[error("{}: {problem}", file.display())]
+    #[error("{}: {}", file.display(), visible(problem))]
     Split {
         /// The shard that was opened or looked for.
         file: PathBuf,
@@ -106,7 +106,7 @@ pub enum GgufError {
         want: &'static str,
     },
     /// A metadata value has a usable type, but not a value that the wanted type can hold.
-    #[error("{}: metadata key `{key}` is {found}, which isn't {want}", file.display())]
+    #[error("{}: metadata key `{key}` is {}, which isn't {want}", file.display(), visible(found))]
     BadValue {
         /// The file.
         file: PathBuf,
@@ -127,11 +127,15 @@ pub enum GgufError {
     },
 }
 
+/// Text from a file with its control characters escaped: a message stays on one line, and a file can't speak to the
+/// terminal.
+fn visible(text: &str) -> String {
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
+}
+
 /// The names of the value types, for the error about an unknown one.
 pub(super) fn value_type_list() -> String {
-    let known: Vec<String> = ValueType::ALL
-        .iter()
-        .map(|t| format!("{t}={}", t.id()))
-        .collect();
+    let known: Vec<String> = ValueType::ALL.iter().map(|t| format!("{t}={}", t.id())).collect();
     known.join(", ")
 }
