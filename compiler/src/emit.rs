@@ -2,7 +2,7 @@
 
 use crate::codegen;
 use crate::passes;
-use crate::{CompileError, Target};
+use crate::{CompileError, Target, lane};
 use hrx_ir::tile::Kernel;
 use inkwell::OptimizationLevel;
 use inkwell::context::Context;
@@ -14,6 +14,7 @@ use inkwell::targets::{
 use std::cell::RefCell;
 use std::sync::{Once, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// The mid-level pipeline. Code generation leaves nothing to fold, unroll or vectorise.
 const PASSES: &str = "function(early-cse<memssa>,loop-mssa(licm),simplifycfg)";
@@ -49,19 +50,30 @@ impl Emit {
     }
 }
 
-/// Compiles a kernel to a relocatable object for [`crate::LoadedKernel::load`].
+/// A compiled kernel.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// A relocatable object for [`crate::LoadedKernel::load`].
+    pub object: Vec<u8>,
+    /// How long its compilation took on its thread.
+    pub time: Duration,
+}
+
+/// Compiles a kernel.
 ///
 /// # Errors
 /// If the kernel breaks a rule of tile IR or LLVM refuses it.
-pub fn compile(kernel: &Kernel, target: &Target) -> Result<Vec<u8>, CompileError> {
-    emit(kernel, target, Emit::Obj)
+pub fn compile(kernel: &Kernel, target: &Target) -> Result<Compiled, CompileError> {
+    let start = Instant::now();
+    let object = emit(kernel, target, Emit::Obj)?;
+    Ok(Compiled { object, time: start.elapsed() })
 }
 
 /// Compiles kernels on as many threads as there are processors, results in the order of the kernels.
-pub fn compile_all(kernels: &[Kernel], target: &Target) -> Vec<Result<Vec<u8>, CompileError>> {
+pub fn compile_all(kernels: &[&Kernel], target: &Target) -> Vec<Result<Compiled, CompileError>> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(kernels.len());
     let next = AtomicUsize::new(0);
-    let results: Vec<OnceLock<Result<Vec<u8>, CompileError>>> = kernels.iter().map(|_| OnceLock::new()).collect();
+    let results: Vec<OnceLock<Result<Compiled, CompileError>>> = kernels.iter().map(|_| OnceLock::new()).collect();
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
@@ -91,13 +103,14 @@ thread_local! {
 /// If the kernel breaks a rule of tile IR or LLVM refuses it.
 pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, CompileError> {
     let broken = |e: &dyn std::fmt::Display| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() };
-    let _ = &broken;
+    hrx_ir::tile::verify(kernel).map_err(|e| broken(&e))?;
     if form == Emit::Tile {
-        return Ok(vec![]);
+        return Ok(kernel.to_string().into_bytes());
     }
     let lowered = passes::lower(kernel.clone());
+    debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
     if form == Emit::Lane {
-        return Ok(vec![]);
+        return Ok(lane::print(&lowered).into_bytes());
     }
     MACHINE.with(|slot| {
         let mut slot = slot.borrow_mut();

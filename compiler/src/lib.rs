@@ -14,12 +14,12 @@
 mod codegen;
 pub mod emit;
 mod error;
-//pub mod lane;
+pub mod lane;
 pub mod loader;
 pub mod passes;
 pub mod target;
 
-pub use emit::{Emit, compile, compile_all, emit};
+pub use emit::{Compiled, Emit, compile, compile_all, emit};
 pub use error::CompileError;
 pub use loader::LoadedKernel;
 pub use target::Target;

@@ -6,5 +6,6 @@
 //!
 //! Nothing in this crate knows LLVM, a device or a file.
 
+pub mod graph;
 pub mod quant;
 pub mod tile;

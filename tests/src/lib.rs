@@ -1,3 +1,6 @@
-//! Whole-system tests, and what they share.
+//! Whole-system tests. This library is what they share: reference data and how results are held
+//! against it, and the runner of file tests. The tests themselves are in `tests/tests/`.
 
 pub mod filetest;
+pub mod golden;
+pub mod logits;

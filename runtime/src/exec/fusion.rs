@@ -1,0 +1,91 @@
+//! Which nodes of a graph become part of another node's kernel.
+
+use super::lower::linear_input;
+use hrx_ir::graph::{Graph, Node, Op, Tensor};
+use std::collections::HashSet;
+
+/// The nodes that an output depends on.
+pub(super) fn needed_nodes(graph: &Graph, output: Tensor) -> HashSet<Node> {
+    let mut needed = HashSet::new();
+    let mut work = vec![output];
+    while let Some(t) = work.pop() {
+        if let Some(node) = graph.producer(t)
+            && needed.insert(node)
+        {
+            work.extend(graph.op(node).operands());
+        }
+    }
+    needed
+}
+
+/// Which nodes are part of another's kernel.
+pub(super) struct Fusion {
+    pub(super) parts: HashSet<Node>,
+}
+
+impl Fusion {
+    /// Looks for the patterns that kernels have an epilogue or prologue for.
+    pub(super) fn find(graph: &Graph, needed: &HashSet<Node>, output: Tensor) -> Fusion {
+        let mut f = Fusion { parts: HashSet::new() };
+        // The producer of a tensor if nothing else reads it.
+        let only = |t: Tensor| {
+            let users = graph.users(t).iter().filter(|n| needed.contains(n)).count();
+            graph.producer(t).filter(|_| users == 1 && t != output)
+        };
+        for node in graph.nodes.keys().filter(|n| needed.contains(n)) {
+            match *graph.op(node) {
+                Op::Glu { gate, up, .. } => {
+                    if let (Some(g), Some(u)) = (only(gate), only(up))
+                        && gated_pair(graph, g, u)
+                    {
+                        f.parts.extend([g, u]);
+                    }
+                }
+                Op::Add { a, b } => {
+                    let fits = |n: &Node| !f.parts.contains(n) && takes_residual(graph, *n);
+                    if let Some(n) = [a, b].into_iter().filter_map(only).find(fits) {
+                        f.parts.insert(n);
+                    }
+                }
+                Op::SoftCap { x, .. } | Op::Scale { x, .. } => {
+                    if let Some(n) = only(x).filter(|&n| matches!(graph.op(n), Op::Linear { .. })) {
+                        f.parts.insert(n);
+                    }
+                }
+                Op::Rope { x, spec, .. } => {
+                    let per_head = |n: &Node| matches!(*graph.op(*n), Op::RmsNorm { weight, .. } if graph.cols(weight) == spec.head_dim);
+                    if let Some(n) = only(x).filter(per_head) {
+                        f.parts.insert(n);
+                    }
+                }
+                Op::KvStore { k, .. } => {
+                    if let Some(n) = only(k).filter(|&n| matches!(graph.op(n), Op::Rope { .. })) {
+                        f.parts.insert(n);
+                    }
+                }
+                _ => {}
+            }
+        }
+        f
+    }
+}
+
+/// Whether two linear layers of one input can be one gated kernel.
+fn gated_pair(graph: &Graph, gate: Node, up: Node) -> bool {
+    match (graph.op(gate), graph.op(up)) {
+        (Op::Linear { x, weight, bias: None }, Op::Linear { x: y, weight: v, bias: None }) => {
+            x == y && linear_input(graph, *weight) == linear_input(graph, *v)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a node's kernel can add a residual to its result.
+fn takes_residual(graph: &Graph, node: Node) -> bool {
+    match *graph.op(node) {
+        Op::Linear { .. } => true,
+        Op::RmsNorm { x, weight, .. } => graph.cols(weight) == graph.cols(x),
+        _ => false,
+    }
+}
+

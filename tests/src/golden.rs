@@ -1,0 +1,360 @@
+//! The reference data: small models with logits, and texts of real models.
+//!
+//! The whole set is shared between checkouts; a compact one is in this repository, in
+//! `tests/golden` (its README says what is in it and what the numbers mean). The first of these
+//! that exists is used: `$HRX_SHARED/golden`, `../shared/golden` beside the repository,
+//! `tests/golden`. The files of the real models are looked for in `$HRX_MODELS`, else `.models`,
+//! where `cargo xtask models` puts them.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use hrx::npy::{self, Matrix, NpyError};
+
+/// The four architectures that run so far, as `general.architecture` names them.
+pub const ARCHITECTURES: [&str; 4] = ["llama", "qwen2", "qwen3", "gemma3"];
+
+/// The tensor types that run so far.
+pub const TYPES: [&str; 11] = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"];
+
+/// Reference data that is missing or not as described.
+#[derive(Debug, thiserror::Error)]
+pub enum GoldenError {
+    /// A file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// A file of logits cannot be read or is not a float32 matrix.
+    #[error(transparent)]
+    Npy(#[from] NpyError),
+    /// A file has another form than it should.
+    #[error("{}: {what}", path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Distance of the reference engine's own quantised run from the float32 reference.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Anchor {
+    /// NMSE over all rows together.
+    pub nmse: f64,
+    /// Median of the rows' NMSE.
+    pub nmse_pos_median: f64,
+    /// The worst row's NMSE.
+    pub nmse_pos_max: f64,
+    /// Number of rows whose best token differs.
+    pub top1_disagree: usize,
+    /// The largest reference margin on such a row.
+    pub top1_disagree_max_margin: f64,
+}
+
+/// Anchors of two ways to run the reference engine.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Anchors {
+    /// Its defaults: float16 KV cache.
+    pub default: Anchor,
+    /// Float32 KV cache.
+    pub f32kv: Anchor,
+}
+
+/// A small model with its expected logits.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Model {
+    /// File name of the model; see [`Golden::path`].
+    pub file: String,
+    /// File name of the logits; see [`Golden::logits`].
+    pub logits: String,
+    /// `general.architecture`.
+    pub arch: String,
+    /// Architecture plus what is special about this one.
+    pub variant: String,
+    /// Name of the quantisation recipe.
+    pub quant: String,
+    /// Number of tensors of each type.
+    pub tensor_types: std::collections::BTreeMap<String, usize>,
+    /// Context length to open the model with.
+    pub n_ctx: usize,
+    /// Number of prompt tokens.
+    pub n_prompt: usize,
+    /// Number of tokens fed one at a time after the prompt.
+    pub n_decode: usize,
+    /// The prompt, `n_prompt` ids.
+    pub tokens: Vec<u32>,
+    /// The `n_decode` ids fed after the prompt; the reference's own greedy choice.
+    pub greedy: Vec<u32>,
+    /// For each row of logits, the best minus the second.
+    pub top2_margin: Vec<f64>,
+    /// Size of the model file in bytes.
+    pub size: u64,
+    /// Distances of the reference engine.
+    pub anchor: Anchors,
+}
+
+impl Model {
+    /// The ids to feed, prompt first. All in one prefill or the last `n_decode` one at a time:
+    /// row `i` of the logits is the answer to id `i`.
+    pub fn all_tokens(&self) -> Vec<u32> {
+        [&self.tokens[..], &self.greedy[..]].concat()
+    }
+
+    /// Whether its architecture and all of its tensor types are among those that run so far.
+    pub fn is_supported(&self) -> bool {
+        ARCHITECTURES.contains(&self.arch.as_str())
+            && self.variant.strip_prefix(&self.arch).is_some_and(|rest| rest != "-moe")
+            && self.tensor_types.keys().all(|kind| TYPES.contains(&kind.as_str()))
+    }
+
+    /// Bound on the median row NMSE: 1.25 times that of the reference engine, and 1e-6 where the
+    /// weights are not quantised (F32, F16), whichever is less.
+    pub fn nmse_bound(&self) -> f64 {
+        let exact = self.tensor_types.keys().all(|kind| kind == "F32" || kind == "F16");
+        let anchored = 1.25 * self.anchor.default.nmse_pos_median;
+        if exact { anchored.min(1e-6) } else { anchored }
+    }
+}
+
+/// What a real model answers to one prompt.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Prompt {
+    /// The text, without any template.
+    pub text: String,
+    /// Its ids, with the special tokens that the model adds.
+    pub tokens: Vec<u32>,
+    /// The ten best next tokens after the prompt: id, natural logarithm of the probability.
+    pub top10: Vec<(u32, f64)>,
+    /// The greedy continuation.
+    pub greedy: Vec<u32>,
+    /// Best minus second logit at each of its steps.
+    pub margin: Vec<f64>,
+}
+
+impl Prompt {
+    /// The part of the greedy continuation before the first step that two correct engines may
+    /// decide differently (margin below 0.05).
+    pub fn clear_greedy(&self) -> &[u32] {
+        let clear = self.margin.iter().take_while(|&&margin| margin >= 0.05).count();
+        &self.greedy[..clear.min(self.greedy.len())]
+    }
+}
+
+/// A published or re-quantised real model.
+#[derive(Debug, Clone, Deserialize)]
+pub struct RealModel {
+    /// File name of the model.
+    pub model: String,
+    /// Whether it is the file as published.
+    pub original: bool,
+    /// Size of the model file in bytes.
+    pub size: u64,
+    /// Vocabulary size.
+    pub n_vocab: usize,
+    /// Context length to open the model with.
+    pub n_ctx: usize,
+    /// Prompts and answers.
+    pub prompts: Vec<Prompt>,
+}
+
+/// A directory with reference data.
+#[derive(Debug, Clone)]
+pub struct Golden {
+    dir: PathBuf,
+}
+
+impl Golden {
+    /// The set to use; see the module.
+    pub fn locate() -> Self {
+        let shared = std::env::var_os("HRX_SHARED").map(PathBuf::from);
+        let beside = repository().parent().map(|parent| parent.join("shared"));
+        let whole = [shared, beside].into_iter().flatten().map(|dir| dir.join("golden"));
+        let found = whole.into_iter().find(|dir| dir.join("models/index.json").is_file());
+        Self { dir: found.unwrap_or_else(|| repository().join("tests/golden")) }
+    }
+
+    /// The compact set of this repository, which is always there.
+    pub fn compact() -> Self {
+        Self { dir: repository().join("tests/golden") }
+    }
+
+    /// Where the set lies; `models`, `real` and `tokenizers` are below.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// All small models of the set, in the order of its index.
+    ///
+    /// # Errors
+    /// The index or one of the descriptions is missing or malformed.
+    pub fn models(&self) -> Result<Vec<Model>, GoldenError> {
+        #[derive(Deserialize)]
+        struct Row {
+            json: String,
+        }
+        let models = self.dir.join("models");
+        let rows: Vec<Row> = read_json(&models.join("index.json"))?;
+        rows.iter().map(|row| checked(&models.join(&row.json))).collect()
+    }
+
+    /// The model's file.
+    pub fn path(&self, model: &Model) -> PathBuf {
+        self.dir.join("models").join(&model.file)
+    }
+
+    /// The model's expected logits: a row for each of [`Model::all_tokens`].
+    ///
+    /// # Errors
+    /// The file is missing, malformed, or has another number of rows.
+    pub fn logits(&self, model: &Model) -> Result<Matrix, GoldenError> {
+        let path = self.dir.join("models").join(&model.logits);
+        let logits = npy::read(&path)?;
+        let (rows, wanted) = (logits.rows, model.n_prompt + model.n_decode);
+        if rows == wanted {
+            return Ok(logits);
+        }
+        Err(GoldenError::Form { path, what: format!("{rows} rows, {wanted} wanted") })
+    }
+
+    /// The real models of the set whose files are as published, by name.
+    ///
+    /// # Errors
+    /// A description is missing or malformed.
+    pub fn published_models(&self) -> Result<Vec<RealModel>, GoldenError> {
+        let dir = self.dir.join("real");
+        let io = |source| GoldenError::Io { path: dir.clone(), source };
+        let mut paths = Vec::new();
+        for file in fs::read_dir(&dir).map_err(io)? {
+            let path = file.map_err(io)?.path();
+            if path.to_string_lossy().ends_with(".original.json") {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        paths.iter().map(|path| read_json(path)).collect()
+    }
+}
+
+/// The file of a real model, if `cargo xtask models` has put it there; else `None` after saying
+/// so on stderr.
+pub fn real_model_file(name: &str) -> Option<PathBuf> {
+    let dir = std::env::var_os("HRX_MODELS").map(PathBuf::from);
+    let path = dir.unwrap_or_else(|| repository().join(".models")).join(name);
+    if !path.is_file() {
+        eprintln!("skipped: {} is missing (cargo xtask models)", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+/// The top of this checkout.
+pub fn repository() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own)
+}
+
+fn checked(path: &Path) -> Result<Model, GoldenError> {
+    let model: Model = read_json(path)?;
+    let rows = model.n_prompt + model.n_decode;
+    let lengths = [model.tokens.len(), model.greedy.len(), model.top2_margin.len()];
+    if lengths == [model.n_prompt, model.n_decode, rows] {
+        return Ok(model);
+    }
+    let what = format!("lists of {lengths:?} numbers, against n_prompt and n_decode");
+    Err(GoldenError::Form { path: path.to_owned(), what })
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, GoldenError> {
+    let file = File::open(path).map_err(|source| GoldenError::Io { path: path.to_owned(), source })?;
+    serde_json::from_reader(BufReader::new(file))
+        .map_err(|error| GoldenError::Form { path: path.to_owned(), what: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logits::{Comparison, argmax, rows};
+
+    #[test]
+    fn compact_set_covers_what_runs() {
+        let models = Golden::compact().models().expect("models");
+        assert!(models.iter().all(Model::is_supported));
+        for arch in ARCHITECTURES {
+            assert!(models.iter().any(|model| model.arch == arch), "no golden for {arch}");
+        }
+        for kind in TYPES {
+            let has = |model: &Model| model.tensor_types.contains_key(kind);
+            assert!(models.iter().any(has), "no golden with {kind}");
+        }
+    }
+
+    #[test]
+    fn every_golden_is_consistent() {
+        for golden in [Golden::compact(), Golden::locate()] {
+            let models = golden.models().expect("models");
+            assert!(!models.is_empty());
+            for model in &models {
+                let size = fs::metadata(golden.path(model)).expect("model file").len();
+                assert_eq!(size, model.size, "{}", model.file);
+                let logits = golden.logits(model).expect("logits");
+                // The reference chose the tokens that were fed back.
+                for (s, row) in rows(&logits).skip(model.n_prompt - 1).take(model.n_decode).enumerate() {
+                    assert_eq!(argmax(row) as u32, model.greedy[s], "{} step {s}", model.file);
+                }
+                for (row, margin) in rows(&logits).zip(&model.top2_margin) {
+                    let mut sorted = row.to_vec();
+                    sorted.sort_by(|a, b| b.total_cmp(a));
+                    let found = f64::from(sorted[0] - sorted[1]);
+                    assert!((found - margin).abs() <= 1e-3 * margin.max(1e-2), "{}", model.file);
+                }
+                assert_eq!(Comparison::of(&logits, &logits).median(), 0.0);
+                assert!(model.nmse_bound() > 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_follow_the_weights() {
+        let models = Golden::compact().models().expect("models");
+        let bound =
+            |name: &str| models.iter().find(|model| model.file == name).expect("in the compact set").nmse_bound();
+        assert_eq!(bound("llama-F16.gguf"), 1e-6);
+        assert!((bound("llama-Q8_0.gguf") - 1.25 * 3.344e-4).abs() < 1e-6);
+    }
+
+    #[test]
+    fn published_models_have_clear_answers() {
+        let models = Golden::compact().published_models().expect("real models");
+        let names: Vec<&str> = models.iter().map(|model| model.model.as_str()).collect();
+        assert_eq!(names, ["SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"]);
+        for prompt in models.iter().flat_map(|model| &model.prompts) {
+            assert_eq!(prompt.greedy.len(), prompt.margin.len());
+            assert_eq!(prompt.top10[0].0, prompt.greedy[0]);
+        }
+        // SmolLM2's first prompt: the thirteenth step has a margin of 0.02.
+        assert_eq!(models[0].prompts[0].clear_greedy().len(), 12);
+    }
+
+    #[test]
+    fn malformed_data_is_an_error() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let golden = Golden { dir: dir.path().to_owned() };
+        let missing = golden.models().unwrap_err();
+        assert!(missing.to_string().contains("index.json"), "{missing}");
+        fs::create_dir(dir.path().join("models")).unwrap();
+        fs::write(dir.path().join("models/index.json"), "[{}]").unwrap();
+        let malformed = golden.models().unwrap_err();
+        assert!(malformed.to_string().contains("missing field `json`"), "{malformed}");
+        fs::write(dir.path().join("bad.npy"), "not an array").unwrap();
+        assert!(npy::read(&dir.path().join("bad.npy")).is_err());
+    }
+}

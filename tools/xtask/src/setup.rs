@@ -1,0 +1,102 @@
+//! What the build needs from the system, and its installation on Debian.
+//!
+//! LLVM is linked as a shared library, so of LLVM's own dependencies (zlib, zstd, libxml2, z3,
+//! Polly) only the run-time packages matter, and those come with `libllvm22`. Static linking would
+//! want their `-dev` packages. A C compiler was needed to build this program and is therefore there.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::shell::{command, output, run as run_command, succeeds};
+
+/// Something the build needs: the Debian package that has it, what it is, and how to see it.
+struct Need {
+    package: &'static str,
+    what: &'static str,
+    present: fn() -> bool,
+}
+
+const NEEDS: &[Need] = &[
+    Need { package: "llvm-22-dev", what: "LLVM 22 with its headers and shared library", present: has_llvm },
+    Need {
+        package: "g++",
+        what: "a C++ compiler and its library, which LLVM wants linked",
+        present: || succeeds(command("c++").arg("--version")),
+    },
+    Need {
+        package: "python3-pip",
+        what: "pip, to download the test models",
+        present: || succeeds(command("python3").args(["-m", "pip", "--version"])),
+    },
+];
+
+/// Installs what is missing.
+///
+/// # Errors
+/// Not Debian, no rights to install, or the installation fails. The message says what to install.
+pub fn run() -> Result<(), String> {
+    let missing = || NEEDS.iter().filter(|need| !(need.present)()).collect::<Vec<_>>();
+    let needs = missing();
+    if needs.is_empty() {
+        println!("setup: everything is there");
+        return Ok(());
+    }
+    let wanted = list(&needs);
+    if !succeeds(command("apt-get").arg("--version")) {
+        return Err(format!(
+            "this system has no apt-get; install by its own means: {wanted}. LLVM is looked for in \
+             {} (set LLVM_SYS_221_PREFIX for another place)",
+            llvm_prefix().display()
+        ));
+    }
+    println!("setup: missing: {wanted}");
+    let refused = |error| format!("{error}; install as root: {wanted}");
+    run_command(apt_get()?.arg("update")).map_err(refused)?;
+    let packages = needs.iter().map(|need| need.package);
+    run_command(apt_get()?.args(["install", "-y", "--no-install-recommends"]).args(packages)).map_err(refused)?;
+    match missing().as_slice() {
+        [] => Ok(()),
+        needs => Err(format!("installed, but still not found: {}", list(needs))),
+    }
+}
+
+fn list(needs: &[&Need]) -> String {
+    let one = |need: &&Need| format!("{} ({})", need.what, need.package);
+    needs.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// apt-get that asks nothing, through sudo unless we are root.
+fn apt_get() -> Result<Command, String> {
+    const ENVIRONMENT: [&str; 2] = ["env", "DEBIAN_FRONTEND=noninteractive"];
+    let is_root = output(command("id").arg("-u")).is_some_and(|id| id.trim() == "0");
+    let mut line = if is_root {
+        command(ENVIRONMENT[0])
+    } else if succeeds(command("sudo").arg("-V")) {
+        let mut sudo = command("sudo");
+        if std::env::var_os("CI").is_some() {
+            sudo.arg("-n");
+        }
+        sudo.arg(ENVIRONMENT[0]);
+        sudo
+    } else {
+        let wanted = list(&NEEDS.iter().filter(|need| !(need.present)()).collect::<Vec<_>>());
+        return Err(format!("neither root nor sudo here; let root install: {wanted}"));
+    };
+    line.args([ENVIRONMENT[1], "apt-get"]);
+    Ok(line)
+}
+
+/// Where llvm-sys looks for LLVM: `.cargo/config.toml` sets it unless the user has.
+fn llvm_prefix() -> PathBuf {
+    std::env::var_os("LLVM_SYS_221_PREFIX").map_or_else(|| "/usr/lib/llvm-22".into(), PathBuf::from)
+}
+
+fn has_llvm() -> bool {
+    let prefix = llvm_prefix();
+    let config = |argument: &str| output(command(prefix.join("bin/llvm-config")).arg(argument));
+    let path_exists =
+        |dir: Option<String>, file: &str| dir.is_some_and(|dir| Path::new(dir.trim()).join(file).exists());
+    config("--version").is_some_and(|version| version.starts_with("22."))
+        && path_exists(config("--includedir"), "llvm-c/Core.h")
+        && path_exists(config("--libdir"), "libLLVM.so")
+}
