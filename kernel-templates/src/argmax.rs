@@ -1,7 +1,7 @@
 //! Index of the largest element of each row: greedy sampling.
 
 use crate::Template;
-use crate::facts::TemplateError;
+use crate::facts::{MAX_EXTENT, TemplateError};
 use crate::row::{PIECE, for_pieces};
 use crate::slot::{Interface, Slot, declare, slots_of};
 use hrx_ir::tile::{Access, Builder, CmpOp, Elem, GridExpr, Kernel, ReduceOp, Type, Value, View};
@@ -46,8 +46,8 @@ impl Template for ArgMax {
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {
-        let fits = (1..=i32::MAX as u32 - PIECE).contains(&self.k);
-        TemplateError::unless(fits, FAMILY, format!("k = {}", self.k), "an index is an i32 of a row with elements")?;
+        let fits = (1..=MAX_EXTENT).contains(&self.k);
+        TemplateError::unless(fits, FAMILY, format!("k = {}", self.k), "a row has 1 to 2^30 elements")?;
         let mut b = Builder::new(self.name());
         let a = declare(&mut b, |i| self.declare(i));
         b.grid(0, GridExpr::Extent(a.n_tokens.into()));

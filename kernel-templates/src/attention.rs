@@ -67,12 +67,12 @@ impl AttentionTiling {
         // Registers for sums; the rest holds what is multiplied.
         let sums = (shape.registers * 3 / 4).max(1);
         let lines = 8.min(sums);
-        let group = (1..=group.min(lines)).rev().find(|g| group % g == 0).unwrap_or(1);
+        let group = (1..=group.min(lines)).rev().find(|&g| group.is_multiple_of(g)).unwrap_or(1);
         let tokens = power(tokens.min(lines / group));
         let accumulator = LANES.div_ceil(shape.lanes.max(1));
         let keys = power(sums / accumulator / (group * tokens)).min(4);
         let room = sums * shape.lanes / (group * tokens);
-        let depth = [64, 32, 16, 8].into_iter().find(|&d| d <= room && head_dim % d == 0).unwrap_or(LANES);
+        let depth = [64, 32, 16, 8].into_iter().find(|&d| d <= room && head_dim.is_multiple_of(d)).unwrap_or(LANES);
         AttentionTiling { group, tokens, tile: 32, keys, depth }
     }
 }
@@ -126,19 +126,23 @@ impl Attention {
         let unless = |ok, fact: String, reason| TemplateError::unless(ok, FAMILY, fact, reason);
         let t = &self.tiling;
         let heads = format!("{} heads over {}", self.heads, self.kv_heads);
-        let grouped = self.kv_heads > 0 && self.heads > 0 && self.heads % self.kv_heads == 0;
+        let grouped = self.kv_heads > 0 && self.heads > 0 && self.heads.is_multiple_of(self.kv_heads);
         unless(grouped && self.heads <= 4096, heads, "each head of the cache has an equal share of at most 4096")?;
         let d = self.head_dim;
-        unless(d > 0 && d % LANES == 0 && d <= 1024, format!("head_dim = {d}"), "it is a multiple of 8, at most 1024")?;
+        unless(
+            d > 0 && d.is_multiple_of(LANES) && d <= 1024,
+            format!("head_dim = {d}"),
+            "it is a multiple of 8, at most 1024",
+        )?;
         check_output(FAMILY, self.output, d)?;
         unless(self.cache.is_float(), format!("a cache of {}", self.cache), "it is not a float")?;
         unless(self.window != Some(0), "window = 0".into(), "a token sees itself")?;
-        let share = t.group > 0 && (self.heads / self.kv_heads) % t.group == 0;
+        let share = t.group > 0 && (self.heads / self.kv_heads).is_multiple_of(t.group);
         unless(share, format!("{t:?}"), "group divides the heads that share one of the cache")?;
         unless((1..=64).contains(&t.tokens) && t.group <= 64, format!("{t:?}"), "tokens and group are 1 to 64")?;
         unless([8, 16, 32, 64].contains(&t.tile), format!("{t:?}"), "tile is 8, 16, 32 or 64")?;
-        unless(t.keys > 0 && t.tile % t.keys == 0, format!("{t:?}"), "keys divides tile")?;
-        unless(t.depth > 0 && d % t.depth == 0, format!("{t:?}"), "depth divides head_dim")
+        unless(t.keys > 0 && t.tile.is_multiple_of(t.keys), format!("{t:?}"), "keys divides tile")?;
+        unless(t.depth > 0 && d.is_multiple_of(t.depth), format!("{t:?}"), "depth divides head_dim")
     }
 
     fn lines(&self) -> u32 {
@@ -219,7 +223,7 @@ impl Attention {
         let t = &self.tiling;
         let (zero, step) = (b.index(0), b.index(i64::from(t.keys)));
         // A loop iteration covers 32 elements of the head where that divides it.
-        let pieces = if self.head_dim % PIECE == 0 { PIECE / LANES } else { 1 };
+        let pieces = if self.head_dim.is_multiple_of(PIECE) { PIECE / LANES } else { 1 };
         b.for_loop([zero, count, step], &[], |b, at, _| {
             let key = b.add(first, at);
             let nothing = b.float(0.0, &[t.keys, LANES]);

@@ -2,7 +2,7 @@
 
 use crate::Template;
 use crate::emit::{load_index, plus, scaled, times};
-use crate::facts::{Real, TemplateError, WeightType};
+use crate::facts::{MAX_EXTENT, Real, TemplateError, WeightType};
 use crate::row::{PIECE, for_pieces};
 use crate::slot::{Interface, Slot, declare, slots_of};
 use hrx_ir::quant::CHUNK;
@@ -66,7 +66,8 @@ impl Template for Embed {
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {
         self.table.check(FAMILY, self.k)?;
-        TemplateError::unless(self.rows > 0, FAMILY, "a table of 0 rows", "there is nothing to look up")?;
+        let some = (1..=MAX_EXTENT).contains(&self.rows);
+        TemplateError::unless(some, FAMILY, format!("a table of {} rows", self.rows), "it has 1 to 2^30 rows")?;
         let mut b = Builder::new(self.name());
         let a = declare(&mut b, |i| self.declare(i));
         b.grid(0, GridExpr::Extent(a.n_tokens.into()));

@@ -120,15 +120,16 @@ impl WeightType {
 
     /// Whether rows of `k` elements can be stored and read as this type.
     pub(crate) fn check(&self, family: &'static str, k: u32) -> Result<(), TemplateError> {
+        TemplateError::unless(k <= MAX_EXTENT, family, format!("k = {k}"), "a row has at most 2^30 elements")?;
         match self {
             WeightType::Quant(f) => {
                 TemplateError::unless(
-                    k > 0 && k % f.block == 0,
+                    k > 0 && k.is_multiple_of(f.block),
                     family,
                     format!("k = {k} of {}", f.name),
                     WHOLE_BLOCKS,
                 )?;
-                let fits = hrx_ir::quant::CHUNK % f.group == 0;
+                let fits = hrx_ir::quant::CHUNK.is_multiple_of(f.group);
                 TemplateError::unless(fits, family, format!("format {}", f.name), "a group of it is more than a chunk")
             }
             WeightType::Float(e) => {
@@ -138,6 +139,9 @@ impl WeightType {
         }
     }
 }
+
+/// The most elements of a row, and rows of a matrix: indices are `i32`, and tiles may reach a little beyond the end.
+pub(crate) const MAX_EXTENT: u32 = 1 << 30;
 
 pub(crate) const WHOLE_BLOCKS: &str = "a row is not a whole number of blocks";
 

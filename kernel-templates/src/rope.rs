@@ -83,7 +83,7 @@ impl Rope {
         let (rot, fact) = (self.n_rot, format!("n_rot = {} ({:?})", self.n_rot, self.rotation));
         let none = self.rotation == Rotation::None;
         unless(none == (rot == 0), fact.clone(), "only a rotation turns elements")?;
-        unless(rot % 2 == 0 && rot <= self.head_dim, fact, "it is an even part of the head")?;
+        unless(rot.is_multiple_of(2) && rot <= self.head_dim, fact, "it is an even part of the head")?;
         match self.output {
             RopeOutput::Cache(e) => unless(e.is_float(), format!("a cache of {e}"), "it is not a float"),
             RopeOutput::F32 => Ok(()),

@@ -1,7 +1,7 @@
 //! Rows of activations: walking along them and storing them in the form that the consumer reads.
 
 use crate::emit::{below, shifted_right};
-use crate::facts::{Output, TemplateError};
+use crate::facts::{MAX_EXTENT, Output, TemplateError, WHOLE_BLOCKS};
 use crate::slot::{Interface, Slot};
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::{Access, Builder, CmpOp, Elem, Extent, ReduceOp, UnaryOp, Value, View};
@@ -95,7 +95,8 @@ impl RowSink {
 
 /// Checks that rows of `k` elements can be stored as `output`.
 pub(crate) fn check_output(family: &'static str, output: Output, k: u32) -> Result<(), TemplateError> {
-    TemplateError::unless(k > 0, family, "a row of 0 elements", "rows have elements")?;
-    let whole = output == Output::F32 || k % CHUNK == 0;
-    TemplateError::unless(whole, family, format!("Q8 output of {k} elements"), crate::facts::WHOLE_BLOCKS)
+    let some = (1..=MAX_EXTENT).contains(&k);
+    TemplateError::unless(some, family, format!("a row of {k} elements"), "rows have 1 to 2^30 elements")?;
+    let whole = output == Output::F32 || k.is_multiple_of(CHUNK);
+    TemplateError::unless(whole, family, format!("Q8 output of {k} elements"), WHOLE_BLOCKS)
 }

@@ -60,7 +60,7 @@ impl Matrix {
                     let col = times(b, at, LANES);
                     step.columns(b, col, None, acc)
                 });
-                if k % LANES == 0 {
+                if k.is_multiple_of(LANES) {
                     whole
                 } else {
                     let col = b.index(i64::from(k - k % LANES));

@@ -130,15 +130,15 @@ impl Linear {
         self.weight.check(FAMILY, self.k)?;
         let small = t.tokens > 0 && t.rows > 0 && t.unroll > 0 && t.tokens <= 64 && t.rows <= 64 && t.unroll <= 64;
         unless(small, format!("{t:?}"), "tokens, rows and unroll are 1 to 64")?;
-        let whole = t.program_rows > 0 && t.program_rows % PIECE == 0 && t.program_rows % t.rows == 0;
+        let whole = t.program_rows > 0 && t.program_rows.is_multiple_of(PIECE) && t.program_rows.is_multiple_of(t.rows);
         unless(
-            whole && t.program_rows <= 4096,
+            whole && t.program_rows <= 1024,
             format!("{t:?}"),
-            "program_rows is a multiple of 32 and of rows, to 4096",
+            "program_rows is a multiple of 32 and of rows, at most 1024",
         )?;
         if self.output == Output::Q8 {
             unless(
-                self.n % t.program_rows == 0,
+                self.n.is_multiple_of(t.program_rows),
                 format!("Q8 output of n = {}", self.n),
                 "programs write whole blocks",
             )?;
@@ -201,7 +201,7 @@ impl Linear {
         let locals: Vec<View> = a.weights.iter().map(|_| b.local(Elem::F32, &[t.tokens, t.program_rows])).collect();
         let (zero, all, step) = (b.index(0), b.index(i64::from(t.program_rows)), b.index(i64::from(t.rows)));
         let mut end = all;
-        if self.n % t.program_rows != 0 {
+        if !self.n.is_multiple_of(t.program_rows) {
             let n = b.index(i64::from(self.n));
             let rest = b.sub(n, first);
             end = b.min(all, rest);
@@ -227,7 +227,7 @@ impl Linear {
     /// The rows of a group: consecutive ones where n has whole groups, else clamped to the last one.
     fn rows_from(&self, b: &mut Builder, row: Value) -> Value {
         let rows = self.tiling.rows;
-        if self.n % rows == 0 {
+        if self.n.is_multiple_of(rows) {
             return row;
         }
         let (iota, last) = (b.iota(rows), b.index(i64::from(self.n) - 1));
@@ -240,7 +240,7 @@ impl Linear {
         let zero = b.index(0);
         for p in (0..self.tiling.program_rows).step_by(PIECE as usize) {
             let col = plus(b, first, p);
-            let mask = (self.n % self.tiling.program_rows != 0).then(|| below(b, col, PIECE, self.n));
+            let mask = (!self.n.is_multiple_of(self.tiling.program_rows)).then(|| below(b, col, PIECE, self.n));
             let p = b.index(i64::from(p));
             let mut y = b.load(locals[0], &[at, p], &[1, PIECE], None);
             if let Some(bias) = a.bias {

@@ -32,6 +32,8 @@ fn every_refusal_names_the_fact() {
     says(refused(norm.clone()), "Q8 output of 40");
     says(refused(RmsNorm { k: 64, residual: true, ..norm }), "residual");
     says(refused(Embed { rows: 4, k: 32, table: q4_k, scale: None }), "k = 32 of q4_k");
+    says(refused(Embed { rows: 0, k: 256, table: q4_k, scale: None }), "0 rows");
+    says(refused(ArgMax { k: u32::MAX }), "k = 4294967295");
     says(refused(ArgMax { k: 0 }), "k = 0");
     says(refused(Rowwise { k: 0, op: RowOp::Add, indexed: false, output: Output::F32 }), "0 elements");
     let rope = Rope {
@@ -63,4 +65,31 @@ fn every_refusal_names_the_fact() {
     says(refused(Attention { window: Some(0), ..attention.clone() }), "window = 0");
     says(refused(Attention { output: Output::Q8, ..attention.clone() }), "Q8 output of 16");
     says(refused(Attention { tiling: AttentionTiling { tile: 12, ..attention.tiling }, ..attention }), "tile: 12");
+}
+
+#[test]
+fn names_tell_facts_apart() {
+    let tiling = LinearTiling { tokens: 1, rows: 4, program_rows: 32, unroll: 1 };
+    let l = Linear::new(64, 64, WeightType::Float(Elem::F16), tiling);
+    let gated = |activation| Some(Gated { up: WeightType::Float(Elem::F32), activation });
+    let linears = [
+        l.clone(),
+        Linear { bias: true, ..l.clone() },
+        Linear { residual: true, ..l.clone() },
+        Linear { output: Output::Q8, ..l.clone() },
+        Linear { norm: Some(Real(1e-5)), ..l.clone() },
+        Linear { norm: Some(Real(1e-6)), ..l.clone() },
+        Linear { scale: Some(Real(-0.25)), ..l.clone() },
+        Linear { scale: Some(Real(0.25)), ..l.clone() },
+        Linear { softcap: Some(Real(0.25)), ..l.clone() },
+        Linear { gated: gated(Activation::Silu), ..l.clone() },
+        Linear { gated: gated(Activation::GeluTanh), ..l.clone() },
+        Linear { tiling: LinearTiling { tokens: 2, ..tiling }, ..l.clone() },
+        Linear { tiling: LinearTiling { rows: 2, ..tiling }, ..l.clone() },
+        Linear { tiling: LinearTiling { program_rows: 64, ..tiling }, ..l.clone() },
+        Linear { tiling: LinearTiling { unroll: 2, ..tiling }, ..l },
+    ];
+    let names: std::collections::BTreeSet<String> = linears.iter().map(Template::name).collect();
+    assert_eq!(names.len(), linears.len(), "{names:?}");
+    assert!(names.iter().all(|n| n.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')), "{names:?}");
 }
