@@ -2,3 +2,4 @@
 
 pub mod gguf;
 pub mod npy;
+pub mod tokenizer;
