@@ -64,7 +64,8 @@ fn check_strings(tokenizer: &Tokenizer, cases: &Value) -> Vec<String> {
     };
     for item in cases["items"].as_array().unwrap() {
         let text = unhex(&item["hex"]);
-        let modes = [("special_parse", true, true), ("nospecial_parse", false, true), ("nospecial_noparse", false, false)];
+        let modes =
+            [("special_parse", true, true), ("nospecial_parse", false, true), ("nospecial_noparse", false, false)];
         for (mode, add, parse) in modes {
             let got = tokenizer.encode(&text, add, parse);
             if item.get("error").is_some() {
@@ -168,4 +169,36 @@ fn a_prompt_shows_no_special_tokens_unless_asked() {
     assert_eq!(tokenizer.decode(&tokens, false), b"user");
     assert_eq!(tokenizer.decode(&tokens, true), b"<|begin_of_text|><|start_header_id|>user<|end_header_id|>");
     assert_eq!(tokenizer.piece(u32::MAX, true), b"");
+}
+
+/// Not a comparison but a figure: with `HRX_MODELS`, prints how long tokenizers take to build and to encode.
+#[test]
+fn time_to_build() {
+    let Some(models) = std::env::var_os("HRX_MODELS") else {
+        println!("skipped: no models (set HRX_MODELS)");
+        return;
+    };
+    for entry in std::fs::read_dir(models).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "gguf") {
+            continue;
+        }
+        let start = std::time::Instant::now();
+        let gguf = Gguf::open(&path).unwrap();
+        let opened = start.elapsed();
+        let tokenizer = Tokenizer::from_metadata(gguf.metadata()).unwrap();
+        let built = start.elapsed() - opened;
+        let prompt = "The quick brown fox jumps over 12 lazy dogs.\n".repeat(100);
+        let encoding = std::time::Instant::now();
+        let tokens = tokenizer.encode(&prompt, true, false).unwrap();
+        println!(
+            "{}: open {opened:.1?}, build {built:.1?} for {} tokens, encode {:.1?} for {} bytes ({} tokens)",
+            path.file_name().unwrap_or_default().to_string_lossy(),
+            tokenizer.vocab_size(),
+            encoding.elapsed(),
+            prompt.len(),
+            tokens.len()
+        );
+        assert_eq!(tokenizer.decode(&tokens[usize::from(tokenizer.adds_bos())..], true), prompt.as_bytes());
+    }
 }

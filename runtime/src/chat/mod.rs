@@ -106,10 +106,7 @@ impl ChatTemplate {
         ChatTemplate::parse(sources, tokens.into_iter().flatten().collect())
     }
 
-    fn parse(
-        sources: &[(&str, &str)],
-        special_tokens: Vec<(&'static str, String)>,
-    ) -> Result<ChatTemplate, ChatError> {
+    fn parse(sources: &[(&str, &str)], special_tokens: Vec<(&'static str, String)>) -> Result<ChatTemplate, ChatError> {
         let mut environment = environment::new();
         for (name, source) in sources {
             environment

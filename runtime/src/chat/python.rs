@@ -75,8 +75,7 @@ pub fn to_json(value: &Value, arguments: &Kwargs) -> Result<String, Error> {
         Some(_) => return Err(Error::new(ErrorKind::InvalidOperation, "separators must be a pair")),
         None => (if indent.is_some() { "," } else { ", " }.into(), ": ".into()),
     };
-    let json =
-        serde_json::to_value(value).map_err(|e| Error::new(ErrorKind::BadSerialization, e.to_string()))?;
+    let json = serde_json::to_value(value).map_err(|e| Error::new(ErrorKind::BadSerialization, e.to_string()))?;
     let mut writer = JsonWriter { out: String::new(), indent, item, key, sort_keys: sort_keys == Some(true) };
     writer.write(&json, 0);
     Ok(if ensure_ascii == Some(true) { escape_non_ascii(&writer.out) } else { writer.out })

@@ -21,10 +21,9 @@ fn compare(recording: &str) -> Vec<String> {
         match (got, case["expected"].as_str()) {
             (Ok(got), Some(expected)) if got == expected => {}
             (Err(_), None) => {}
-            (got, expected) => differences.push(format!(
-                "{}\n  got  {got:?}\n  want {expected:?} {}",
-                case["name"], case["error"]
-            )),
+            (got, expected) => {
+                differences.push(format!("{}\n  got  {got:?}\n  want {expected:?} {}", case["name"], case["error"]))
+            }
         }
     }
     differences

@@ -89,9 +89,7 @@ impl BytePair {
                 let rank = self.ranks.find(&self.merges, [&pair[..cut], b" ", &pair[cut..]])?;
                 Some(u32::MAX - rank)
             };
-            merger.merge(word, priority, |symbol| {
-                vocabulary.push_symbol(symbol, unknown, tokens)
-            })?;
+            merger.merge(word, priority, |symbol| vocabulary.push_symbol(symbol, unknown, tokens))?;
         }
         Ok(())
     }

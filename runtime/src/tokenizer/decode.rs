@@ -21,9 +21,9 @@ fn clean_spaces(text: &[u8]) -> Vec<u8> {
     });
     let text = replace(&text, |rest| rest.starts_with(b" ' ").then(|| (3, b"'".to_vec())));
     replace(&text, |rest| {
-        let contraction = [&b"'s"[..], b"'m", b"'re", b"'ve"].iter().any(|c| {
-            rest.strip_prefix(b" ").is_some_and(|r| r.starts_with(c))
-        });
+        let contraction = [&b"'s"[..], b"'m", b"'re", b"'ve"]
+            .iter()
+            .any(|c| rest.strip_prefix(b" ").is_some_and(|r| r.starts_with(c)));
         contraction.then(|| (2, b"'".to_vec()))
     })
 }

@@ -85,13 +85,7 @@ impl Merger {
         }
     }
 
-    fn consider(
-        &mut self,
-        word: &[u8],
-        left: u32,
-        right: u32,
-        priority: &impl Fn(&[u8], usize) -> Option<u32>,
-    ) {
+    fn consider(&mut self, word: &[u8], left: u32, right: u32, priority: &impl Fn(&[u8], usize) -> Option<u32>) {
         if left == NONE || right == NONE {
             return;
         }

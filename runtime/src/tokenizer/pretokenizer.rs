@@ -89,10 +89,8 @@ const QWEN35: &str = concat!(
     contraction!(),
     r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 );
-const SEED_CODER: &str = concat!(
-    contraction!(),
-    r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"
-);
+const SEED_CODER: &str =
+    concat!(contraction!(), r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+");
 const EXAONE_MOE: &str = concat!(
     contraction!(),
     r"|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"
@@ -101,8 +99,7 @@ const BAILING: &str = concat!(
     r"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*",
     r"|\s*[\r\n]|\s+(?!\S)|\s+"
 );
-const UFAKZEKA: &str =
-    r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const UFAKZEKA: &str = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const JAIS2: &str = concat!(
     contraction!(),
     r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+",
@@ -152,7 +149,15 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         names: &[
-            "llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano",
+            "llama-bpe",
+            "llama3",
+            "llama-v3",
+            "falcon3",
+            "falcon-h1",
+            "pixtral",
+            "midm-2.0",
+            "lfm2",
+            "jina-v5-nano",
         ],
         patterns: &[LLAMA3],
         ignore_merges: true,
@@ -162,7 +167,13 @@ pub const ROWS: &[Row] = &[
     },
     Row { names: &["dbrx", "smaug-bpe", "chatglm-bpe"], patterns: &[LLAMA3], clean_spaces: true, ..PLAIN },
     Row { names: &["glm4", "glm5"], patterns: &[LLAMA3], ignore_merges: true, clean_spaces: true, ..PLAIN },
-    Row { names: &["minicpm5"], patterns: &[r"\p{N}{1,3}", MINICPM5], ignore_merges: true, clean_spaces: true, ..PLAIN },
+    Row {
+        names: &["minicpm5"],
+        patterns: &[r"\p{N}{1,3}", MINICPM5],
+        ignore_merges: true,
+        clean_spaces: true,
+        ..PLAIN
+    },
     Row { names: &["jais-2"], patterns: &[JAIS2], clean_spaces: true, ..PLAIN },
     Row {
         names: &["qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "hunyuan", "grok-2", "solar-open"],
@@ -178,8 +189,20 @@ pub const ROWS: &[Row] = &[
     Row { names: &["bailingmoe", "bailingmoe2", "llada-moe"], patterns: &[BAILING], ..PLAIN },
     Row {
         names: &[
-            "gpt-2", "phi-2", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "gigachat", "a.x-4.0", "mellum", "mpt",
-            "olmo", "jais", "exaone4", "modern-bert",
+            "gpt-2",
+            "phi-2",
+            "jina-es",
+            "jina-de",
+            "jina-v2-es",
+            "jina-v2-de",
+            "gigachat",
+            "a.x-4.0",
+            "mellum",
+            "mpt",
+            "olmo",
+            "jais",
+            "exaone4",
+            "modern-bert",
         ],
         patterns: &[GPT2],
         clean_spaces: true,
@@ -201,21 +224,10 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         names: &["deepseek-llm"],
-        patterns: &[
-            r"[\r\n]",
-            DEEPSEEK_LLM_LETTERS,
-            r"\s?[!-/:-~！-／：-～‘-‟　-。]+",
-            r"\s+$",
-            CJK_V1,
-            r"\p{N}+",
-        ],
+        patterns: &[r"[\r\n]", DEEPSEEK_LLM_LETTERS, r"\s?[!-/:-~！-／：-～‘-‟　-。]+", r"\s+$", CJK_V1, r"\p{N}+"],
         ..PLAIN
     },
-    Row {
-        names: &["deepseek-coder"],
-        patterns: &[r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", CJK_V1, r"\p{N}"],
-        ..PLAIN
-    },
+    Row { names: &["deepseek-coder"], patterns: &[r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", CJK_V1, r"\p{N}"], ..PLAIN },
     Row {
         names: &["deepseek-v3", "hunyuan-dense", "hy_v4", "joyai-llm"],
         patterns: &[r"\p{N}{1,3}", CJK_V3, DEEPSEEK_V3],
@@ -224,20 +236,13 @@ pub const ROWS: &[Row] = &[
     Row { names: &["spark2_5"], patterns: &[r"\p{N}{1,3}", CJK_V3, SPARK, r"\p{N}"], ..PLAIN },
     Row {
         names: &["youtu"],
-        patterns: &[
-            r"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+",
-            YOUTU,
-        ],
+        patterns: &[r"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+", YOUTU],
         ignore_merges: true,
         ..PLAIN
     },
     Row { names: &["tekken"], patterns: &[TEKKEN], ignore_merges: true, add_bos: AddBos::UnlessSaid, ..PLAIN },
     Row { names: &["gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"], patterns: &[GPT4O], ..PLAIN },
-    Row {
-        names: &["tiny_aya", "cohere2moe"],
-        patterns: &[r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O],
-        ..PLAIN
-    },
+    Row { names: &["tiny_aya", "cohere2moe"], patterns: &[r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O], ..PLAIN },
     Row { names: &["poro-chat"], patterns: &[BLOOM], ..PLAIN },
     Row { names: &["bloom", "gpt3-finnish"], patterns: &[BLOOM], clean_spaces: true, ..PLAIN },
     Row { names: &["viking"], patterns: &[BLOOM, r"\p{N}"], ..PLAIN },

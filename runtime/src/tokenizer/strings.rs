@@ -64,8 +64,7 @@ impl Index {
     ///
     /// Strings are looked up by the parts into which `split` cuts them, so that a lookup need not join them.
     pub fn new(strings: &Strings, split: impl Fn(&[u8]) -> Parts<'_>) -> Index {
-        let mut index =
-            Index { table: HashTable::with_capacity(strings.len()), hasher: DefaultHashBuilder::default() };
+        let mut index = Index { table: HashTable::with_capacity(strings.len()), hasher: DefaultHashBuilder::default() };
         for number in 0..strings.len() as u32 {
             let parts = split(strings.get(number).unwrap_or_default());
             if index.find(strings, parts).is_none() {
