@@ -1,0 +1,186 @@
+//! Chat templates: messages to the prompt text that a model was trained on.
+//!
+//! A file's template is Jinja as Hugging Face's transformers runs it; `environment` recreates that in minijinja, and
+//! `python` prints values as Python does. A file without a template gets one of `fallback`'s.
+
+mod environment;
+mod error;
+mod fallback;
+mod python;
+
+pub use error::ChatError;
+
+use minijinja::value::Value;
+use serde::{Deserialize, Serialize};
+
+use crate::gguf::Metadata;
+use crate::tokenizer::{Tokenizer, TokenizerError};
+
+const KEY: &str = "tokenizer.chat_template";
+const DEFAULT: &str = "default";
+/// The variant that is meant for requests with tools.
+const TOOL_USE: &str = "tool_use";
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks: `system`, `user`, `assistant`, or what else the template knows.
+    pub role: String,
+    /// What is said.
+    #[serde(default)]
+    pub content: String,
+    /// Further fields that some templates read, such as `tool_calls` or `reasoning_content`.
+    #[serde(flatten)]
+    pub more: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Message {
+    /// A message with nothing but text.
+    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Message {
+        Message { role: role.into(), content: content.into(), more: serde_json::Map::new() }
+    }
+}
+
+/// What a prompt is to contain besides the messages.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RenderOptions {
+    /// End with the opening of the assistant's turn, so that the model answers.
+    pub add_generation_prompt: bool,
+    /// Tools that the model may call: JSON schemas in the shape that the model's template expects.
+    pub tools: Option<serde_json::Value>,
+    /// Further variables, such as `enable_thinking`. They win over variables of the same name.
+    pub extra: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A model's chat template with its named variants, parsed.
+#[derive(Debug)]
+pub struct ChatTemplate {
+    environment: minijinja::Environment<'static>,
+    /// The one used where no other is asked for.
+    selected: String,
+    names: Vec<String>,
+    /// `bos_token` and `eos_token`, where the vocabulary has them.
+    special_tokens: Vec<(&'static str, String)>,
+    is_fallback: bool,
+}
+
+impl ChatTemplate {
+    /// The template of a model file, with all its variants (`tokenizer.chat_template.NAME`).
+    ///
+    /// A file without one gets ChatML if its vocabulary has `<|im_start|>`, Gemma's turns if it has `<start_of_turn>`, else
+    /// lines of `role: text`.
+    ///
+    /// # Errors
+    /// [`ChatError::Template`] if one does not parse, [`ChatError::Metadata`] if one is no text.
+    pub fn from_metadata(metadata: &Metadata, tokenizer: &Tokenizer) -> Result<ChatTemplate, ChatError> {
+        let mut sources = Vec::new();
+        if let Some(source) = metadata.str(KEY)? {
+            sources.push((DEFAULT, source));
+        }
+        for (key, _) in metadata.iter() {
+            let variant = key.strip_prefix(KEY).and_then(|rest| rest.strip_prefix('.'));
+            if let (Some(name), Some(source)) = (variant, metadata.str(key)?) {
+                sources.push((name, source));
+            }
+        }
+        let is_fallback = sources.is_empty();
+        if is_fallback {
+            sources.push(fallback::choose(tokenizer));
+        }
+        let mut template = ChatTemplate::from_sources(&sources, tokenizer)?;
+        template.is_fallback = is_fallback;
+        Ok(template)
+    }
+
+    /// Templates given by name and Jinja source; the first is the default.
+    ///
+    /// # Errors
+    /// [`ChatError::Template`] if one does not parse, [`ChatError::NoSuchTemplate`] if there is none.
+    pub fn from_sources(sources: &[(&str, &str)], tokenizer: &Tokenizer) -> Result<ChatTemplate, ChatError> {
+        let spelled = |name, id: Option<u32>| {
+            let text = tokenizer.spelling(id?)?;
+            Some((name, String::from_utf8_lossy(text).into_owned()))
+        };
+        let tokens = [spelled("bos_token", tokenizer.bos()), spelled("eos_token", tokenizer.eos())];
+        ChatTemplate::parse(sources, tokens.into_iter().flatten().collect())
+    }
+
+    fn parse(sources: &[(&str, &str)], special_tokens: Vec<(&'static str, String)>) -> Result<ChatTemplate, ChatError> {
+        let mut environment = environment::new();
+        for (name, source) in sources {
+            environment
+                .add_template_owned(name.to_string(), environment::without_generation_tags(source))
+                .map_err(|e| ChatError::template(name, &e))?;
+        }
+        let names: Vec<_> = sources.iter().map(|(name, _)| name.to_string()).collect();
+        let none = || ChatError::NoSuchTemplate { name: DEFAULT.into(), known: String::new() };
+        let selected = names.first().ok_or_else(none)?.clone();
+        Ok(ChatTemplate { environment, selected, names, special_tokens, is_fallback: false })
+    }
+
+    /// Names of the variants, in the file's order; the first is the default.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether the file had no template and this is a stand-in (its name says which).
+    pub fn is_fallback(&self) -> bool {
+        self.is_fallback
+    }
+
+    /// Uses the variant `name` from now on.
+    ///
+    /// # Errors
+    /// [`ChatError::NoSuchTemplate`], which lists those there are.
+    pub fn select(&mut self, name: &str) -> Result<(), ChatError> {
+        if !self.names.iter().any(|n| n == name) {
+            return Err(ChatError::NoSuchTemplate { name: name.into(), known: self.names.join(", ") });
+        }
+        self.selected = name.into();
+        Ok(())
+    }
+
+    /// The prompt for `messages`. With tools, a variant called `tool_use` is taken if the default one is selected.
+    ///
+    /// # Errors
+    /// [`ChatError::Template`] if the template refuses the messages or fails on them.
+    pub fn render(&self, messages: &[Message], options: &RenderOptions) -> Result<String, ChatError> {
+        let wants_tools = options.tools.is_some() && self.names.first() == Some(&self.selected);
+        let name = match self.names.iter().find(|n| *n == TOOL_USE) {
+            Some(tool_use) if wants_tools => tool_use,
+            _ => &self.selected,
+        };
+        let mut variables: Vec<(&str, Value)> = vec![
+            ("messages", Value::from_serialize(messages)),
+            ("add_generation_prompt", Value::from(options.add_generation_prompt)),
+            ("tools", Value::from_serialize(&options.tools)),
+            ("documents", Value::from(())),
+        ];
+        variables.extend(self.special_tokens.iter().map(|(n, text)| (*n, Value::from(text.as_str()))));
+        variables.extend(options.extra.iter().map(|(n, v)| (n.as_str(), Value::from_serialize(v))));
+        let context: Value = variables.into_iter().collect();
+        self.environment
+            .get_template(name)
+            .and_then(|template| template.render(context))
+            .map_err(|e| ChatError::template(name, &e))
+    }
+}
+
+/// The tokens of a rendered prompt: special tokens in it are parsed, and the beginning-of-sequence token is there once,
+/// whether or not the template writes it. An end-of-sequence token is never added: the model is to go on.
+///
+/// # Errors
+/// As [`Tokenizer::encode`].
+pub fn encode_prompt(tokenizer: &Tokenizer, prompt: &str) -> Result<Vec<u32>, TokenizerError> {
+    let mut tokens = tokenizer.encode(prompt, false, true)?;
+    if let (true, Some(bos)) = (tokenizer.adds_bos(), tokenizer.bos())
+        && tokens.first() != Some(&bos)
+    {
+        tokens.insert(0, bos);
+    }
+    Ok(tokens)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use serde_json::Value as Json;
+
+use super::*;
+use crate::tokenizer::TokenizerConfig;
+
+fn template(source: &str) -> Result<ChatTemplate, ChatError> {
+    let tokens = vec![("bos_token", "<s>".to_owned()), ("eos_token", "</s>".to_owned())];
+    ChatTemplate::parse(&[(DEFAULT, source)], tokens)
+}
+
+/// Differences from a recording of tests/recipes/chat_cases.py.
+fn compare(recording: &str) -> Vec<String> {
+    let recording: Json = serde_json::from_str(recording).unwrap();
+    let mut differences = Vec::new();
+    for case in recording["cases"].as_array().unwrap() {
+        let source = recording["templates"][case["template"].as_str().unwrap()].as_str().unwrap();
+        let conversation = &recording["conversations"][case["conversation"].as_str().unwrap()];
+        let messages: Vec<Message> = serde_json::from_value(conversation["messages"].clone()).unwrap();
+        let options: RenderOptions = serde_json::from_value(conversation["options"].clone()).unwrap();
+        let got = template(source).and_then(|t| t.render(&messages, &options));
+        match (got, case["expected"].as_str()) {
+            (Ok(got), Some(expected)) if got == expected => {}
+            (Err(_), None) => {}
+            (got, expected) => {
+                differences.push(format!("{}\n  got  {got:?}\n  want {expected:?} {}", case["name"], case["error"]))
+            }
+        }
+    }
+    differences
+}
+
+#[test]
+fn prompts_are_those_of_transformers() {
+    let mut differences = compare(include_str!("../../tests/chat-cases.json"));
+    if let Some(more) = std::env::var_os("HRX_CHAT_CASES") {
+        differences.extend(compare(&std::fs::read_to_string(more).unwrap()));
+    }
+    assert!(differences.is_empty(), "{} differences\n{}", differences.len(), differences.join("\n"));
+}
+
+/// A vocabulary of these special tokens.
+fn tokenizer(tokens: &[&str]) -> Tokenizer {
+    let config = TokenizerConfig {
+        model: "llama",
+        tokens: tokens.iter().map(|t| t.as_bytes()).collect(),
+        scores: vec![0.0; tokens.len()],
+        token_types: vec![3; tokens.len()],
+        add_space_prefix: Some(false),
+        ..TokenizerConfig::default()
+    };
+    Tokenizer::new(&config).unwrap()
+}
+
+#[test]
+fn a_file_without_a_template_gets_the_one_of_its_tokens() {
+    let messages = [Message::new("system", "S"), Message::new("user", "Hi "), Message::new("assistant", "Yo")];
+    let options = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
+    let metadata = crate::gguf::Gguf::from_bytes(crate::gguf::write::Builder::new().to_bytes().unwrap()).unwrap();
+    for (special, name, prompt) in [
+        (
+            "<|im_start|>",
+            "chatml",
+            "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nHi <|im_end|>\n<|im_start|>assistant\nYo<|im_end|>\n\
+             <|im_start|>assistant\n",
+        ),
+        (
+            "<start_of_turn>",
+            "gemma",
+            "<s><start_of_turn>user\nS\n\nHi<end_of_turn>\n<start_of_turn>model\nYo<end_of_turn>\n<start_of_turn>model\n",
+        ),
+        ("<other>", "plain", "system: S\nuser: Hi \nassistant: Yo\nassistant:"),
+    ] {
+        let tokenizer = tokenizer(&["<unk>", "<s>", "</s>", special]);
+        let template = ChatTemplate::from_metadata(metadata.metadata(), &tokenizer).unwrap();
+        assert!(template.is_fallback());
+        assert_eq!(template.names(), [name]);
+        assert_eq!(template.render(&messages, &options).unwrap(), prompt);
+        assert!(template.render(&[], &options).is_ok());
+    }
+}
+
+#[test]
+fn errors_say_which_template_and_line() {
+    let broken = template("a\nb {% if %}").unwrap_err().to_string();
+    assert!(broken.starts_with("chat template 'default' line 2: "), "{broken}");
+    let raised = template("\n\n{{ raise_exception('no system role') }}").unwrap();
+    let raised = raised.render(&[], &RenderOptions::default()).unwrap_err().to_string();
+    assert!(raised.contains("line 3") && raised.contains("no system role"), "{raised}");
+    let missing = template("{{ messages[0].role.nothing.at_all }}").unwrap();
+    let missing = missing.render(&[Message::new("user", "x")], &RenderOptions::default()).unwrap_err();
+    assert!(missing.to_string().contains("undefined"), "{missing}");
+}
+
+#[test]
+fn tools_take_the_variant_for_tools_unless_another_is_selected() {
+    let sources = [(DEFAULT, "plain"), (TOOL_USE, "tools"), ("rag", "rag")];
+    let mut template = ChatTemplate::parse(&sources, Vec::new()).unwrap();
+    let with_tools = RenderOptions { tools: Some(Json::Array(Vec::new())), ..RenderOptions::default() };
+    assert_eq!(template.render(&[], &RenderOptions::default()).unwrap(), "plain");
+    assert_eq!(template.render(&[], &with_tools).unwrap(), "tools");
+    template.select("rag").unwrap();
+    assert_eq!(template.render(&[], &with_tools).unwrap(), "rag");
+    let unknown = template.select("none").unwrap_err().to_string();
+    assert!(unknown.contains("'none'") && unknown.contains("default, tool_use, rag"), "{unknown}");
+}
+
+#[test]
+fn a_prompt_begins_with_one_beginning_of_sequence() {
+    let tokenizer = tokenizer(&["<unk>", "<s>", "</s>", "<t>"]);
+    for prompt in ["<t>", "<s><t>"] {
+        assert_eq!(encode_prompt(&tokenizer, prompt).unwrap(), [1, 3], "{prompt}");
+    }
+}
