@@ -29,6 +29,9 @@ pub enum Error {
     /// The chat template is broken.
     #[error(transparent)]
     Chat(#[from] crate::chat::ChatError),
+    /// The sampler's options are out of range.
+    #[error(transparent)]
+    Sampler(#[from] crate::sampler::SamplerError),
     /// The model does not fit the device's memory.
     #[error("{0}")]
     DoesNotFit(String),

@@ -4,6 +4,7 @@ pub mod chat;
 pub mod device;
 mod error;
 pub mod exec;
+mod generate;
 pub mod gguf;
 mod model;
 pub mod models;
@@ -13,5 +14,6 @@ mod session;
 pub mod tokenizer;
 
 pub use error::Error;
+pub use generate::{GenerateOptions, Generated, Stop};
 pub use model::{CacheChoice, DEVICES, Model, ModelOptions, open_cache, open_device};
 pub use session::{Outputs, Session, SessionOptions};

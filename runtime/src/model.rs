@@ -159,7 +159,7 @@ impl Model {
     /// # Errors
     /// If it is broken.
     pub fn chat_template(&self) -> Result<ChatTemplate, Error> {
-        Ok(ChatTemplate::from_metadata(self.data.gguf.metadata())?)
+        Ok(ChatTemplate::from_metadata(self.data.gguf.metadata(), self.tokenizer()?)?)
     }
 
     /// The file.

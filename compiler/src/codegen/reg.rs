@@ -2,7 +2,7 @@
 
 use super::{Codegen, Result, Stop};
 use inkwell::types::{BasicTypeEnum, VectorType};
-use inkwell::values::{BasicValueEnum, FloatValue, IntValue, VectorValue};
+use inkwell::values::{BasicValueEnum, IntValue, VectorValue};
 use inkwell::{FloatPredicate, IntPredicate};
 
 /// A scalar or a vector in registers.
@@ -26,10 +26,6 @@ impl<'c> Reg<'c> {
 
     pub(crate) fn int(self) -> IntValue<'c> {
         self.0.into_int_value()
-    }
-
-    pub(crate) fn float(self) -> FloatValue<'c> {
-        self.0.into_float_value()
     }
 
     pub(crate) fn vector(self) -> VectorValue<'c> {

@@ -43,12 +43,12 @@ impl Bytes {
     }
 
     /// Each byte shifted right by `n`.
-    pub fn shr(self, n: u8) -> Bytes {
+    pub fn shifted_right(self, n: u8) -> Bytes {
         if n == 0 { self } else { Bytes::Shr(Box::new(self), n) }
     }
 
     /// Each byte shifted left by `n`.
-    pub fn shl(self, n: u8) -> Bytes {
+    pub fn shifted_left(self, n: u8) -> Bytes {
         if n == 0 { self } else { Bytes::Shl(Box::new(self), n) }
     }
 
@@ -59,7 +59,7 @@ impl Bytes {
 
     /// `width` bits of each byte from bit `shift` on.
     pub fn field(self, shift: u8, width: u8) -> Bytes {
-        let shifted = self.shr(shift);
+        let shifted = self.shifted_right(shift);
         if shift + width == 8 { shifted } else { shifted.and((1u8 << width) - 1) }
     }
 

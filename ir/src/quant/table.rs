@@ -32,7 +32,7 @@ fn k_nibbles(at: u32, chunk: u32) -> Bytes {
 /// others have four bits in bytes 8-11 and two in the top of bytes 0-3. Minima likewise in bytes 4-7 and high nibbles.
 fn k_scales(low: u32, nibble: u8) -> Bytes {
     let first = Bytes::raw(low, 4).and(63);
-    let second = Bytes::raw(12, 4).field(4 * nibble, 4).or(Bytes::raw(low, 4).shr(6).shl(4));
+    let second = Bytes::raw(12, 4).field(4 * nibble, 4).or(Bytes::raw(low, 4).shifted_right(6).shifted_left(4));
     first.then(second)
 }
 
@@ -61,7 +61,7 @@ pub static FORMATS: &[Format] = &[
         block_bytes: 22,
         zero: 16,
         max_code: 31,
-        codes: |_| split_nibbles(6).or(Bytes::bits(2, 4).shl(4)),
+        codes: |_| split_nibbles(6).or(Bytes::bits(2, 4).shifted_left(4)),
         ..BASE
     },
     Format {
@@ -69,7 +69,7 @@ pub static FORMATS: &[Format] = &[
         ggml_id: 7,
         block_bytes: 24,
         max_code: 31,
-        codes: |_| split_nibbles(8).or(Bytes::bits(4, 4).shl(4)),
+        codes: |_| split_nibbles(8).or(Bytes::bits(4, 4).shifted_left(4)),
         mins: Some(|| Scales::One { at: 2, negate: true }),
         ..BASE
     },
@@ -98,7 +98,7 @@ pub static FORMATS: &[Format] = &[
         block: 256,
         block_bytes: 176,
         max_code: 31,
-        codes: |c| k_nibbles(48, c).or(Bytes::raw(16, CHUNK).field(c as u8, 1).shl(4)),
+        codes: |c| k_nibbles(48, c).or(Bytes::raw(16, CHUNK).field(c as u8, 1).shifted_left(4)),
         scales: k_scale,
         mins: Some(k_min),
         ..BASE
@@ -114,7 +114,7 @@ pub static FORMATS: &[Format] = &[
         codes: |c| {
             let (half, j) = (c / 4, c % 4);
             let low = Bytes::raw(64 * half + CHUNK * (j % 2), CHUNK).field(4 * (j / 2) as u8, 4);
-            low.or(Bytes::raw(128 + CHUNK * half, CHUNK).field(2 * j as u8, 2).shl(4))
+            low.or(Bytes::raw(128 + CHUNK * half, CHUNK).field(2 * j as u8, 2).shifted_left(4))
         },
         scales: || Scales::Scaled { at: 208, by: Bytes::raw(192, 16), signed: true },
         ..BASE

@@ -28,7 +28,7 @@ pub struct BufData {
 }
 
 /// What an argument of a step is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operand {
     /// The number of rows of the step.
     RowCount(Rows),
