@@ -62,6 +62,11 @@ fn main() {
     let macs = f64::from(n) * f64::from(k) * f64::from(t);
     println!(
         "{name} t{} r{} u{}: compile {ms:.1} ms, {} bytes; {:.2} GMAC/s, {:.2} GB/s",
-        tiling.tokens, tiling.rows, tiling.unroll, obj.len(), macs / best / 1e9, w.len() as f64 / best / 1e9
+        tiling.tokens,
+        tiling.rows,
+        tiling.unroll,
+        obj.len(),
+        macs / best / 1e9,
+        w.len() as f64 / best / 1e9
     );
 }

@@ -12,8 +12,8 @@ use inkwell::targets::{
     CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
 };
 use std::cell::RefCell;
-use std::sync::{Once, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The mid-level pipeline. Code generation leaves nothing to fold, unroll or vectorise.
@@ -36,13 +36,8 @@ pub enum Emit {
 
 impl Emit {
     /// Each form with its name on command lines.
-    pub const ALL: [(&'static str, Emit); 5] = [
-        ("tile", Emit::Tile),
-        ("lane", Emit::Lane),
-        ("llvm", Emit::Llvm),
-        ("asm", Emit::Asm),
-        ("obj", Emit::Obj),
-    ];
+    pub const ALL: [(&'static str, Emit); 5] =
+        [("tile", Emit::Tile), ("lane", Emit::Lane), ("llvm", Emit::Llvm), ("asm", Emit::Asm), ("obj", Emit::Obj)];
 
     /// The form of that name.
     pub fn from_name(name: &str) -> Option<Emit> {
@@ -102,7 +97,8 @@ thread_local! {
 /// # Errors
 /// If the kernel breaks a rule of tile IR or LLVM refuses it.
 pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, CompileError> {
-    let broken = |e: &dyn std::fmt::Display| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() };
+    let broken =
+        |e: &dyn std::fmt::Display| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() };
     hrx_ir::tile::verify(kernel).map_err(|e| broken(&e))?;
     if form == Emit::Tile {
         return Ok(kernel.to_string().into_bytes());

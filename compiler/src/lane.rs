@@ -34,10 +34,7 @@ fn defined_type(line: &str) -> Option<Type> {
     let (ty, _) = rest.split_once(" = ")?;
     let (elem, dims) = ty.split_once('[').unwrap_or((ty, "]"));
     let dims = dims.strip_suffix(']')?;
-    let dims: Vec<u32> = if dims.is_empty() {
-        Vec::new()
-    } else {
-        dims.split(", ").map(|d| d.parse().ok()).collect::<Option<_>>()?
-    };
+    let dims: Vec<u32> =
+        if dims.is_empty() { Vec::new() } else { dims.split(", ").map(|d| d.parse().ok()).collect::<Option<_>>()? };
     Some(Type { elem: Elem::from_name(elem)?, shape: hrx_ir::tile::Shape::try_new(&dims)? })
 }

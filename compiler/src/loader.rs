@@ -152,7 +152,8 @@ fn load(object_bytes: &[u8], name: &str) -> Result<LoadedKernel, String> {
     let symbol = file.symbols().find(|s| s.is_definition() && s.name() == Ok(name));
     let symbol = symbol.ok_or_else(|| format!("no function {name} in it"))?;
     let section = symbol.section_index().and_then(|s| offsets.get(&s)).ok_or("the function lies in no section")?;
-    let at = section.checked_add(symbol.address()).filter(|&a| a < end).ok_or("the function lies outside its section")?;
+    let at =
+        section.checked_add(symbol.address()).filter(|&a| a < end).ok_or("the function lies outside its section")?;
     image.seal().map_err(|e| format!("can't make it executable: {e}"))?;
     // SAFETY: the address lies inside the image, where the compiler put a function of this signature.
     let entry = unsafe { std::mem::transmute::<*mut u8, Entry>(image.base.as_ptr().add(at as usize)) };

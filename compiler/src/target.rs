@@ -4,9 +4,8 @@ use crate::CompileError;
 
 /// The host's vector extensions that code generation chooses by, in LLVM's spelling. The order is that of the printed
 /// target name; the first [`BASE`] are required.
-const FEATURES: &[&str] = &[
-    "avx2", "fma", "f16c", "bmi", "bmi2", "avxvnni", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni",
-];
+const FEATURES: &[&str] =
+    &["avx2", "fma", "f16c", "bmi", "bmi2", "avxvnni", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni"];
 
 /// How many of [`FEATURES`] a host must have: those that every x86-64-v3 processor has.
 const BASE: usize = 5;

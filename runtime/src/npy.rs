@@ -54,26 +54,14 @@ impl NpyWriter {
         let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         if target.exists() && !target.is_file() {
             let problem = "this is not a regular file, and only such a file can be written".into();
-            return Err(NpyError::Format {
-                file: target,
-                problem,
-            });
+            return Err(NpyError::Format { file: target, problem });
         }
         let mut name = target.file_name().unwrap_or_default().to_os_string();
         name.push(format!(".{}.part", std::process::id()));
         let part = target.with_file_name(name);
-        let file = File::create(&part).map_err(|source| NpyError::Io {
-            file: target.clone(),
-            action: "create",
-            source,
-        })?;
-        let mut writer = NpyWriter {
-            target,
-            part,
-            file: Some(BufWriter::new(file)),
-            rows: 0,
-            cols,
-        };
+        let file =
+            File::create(&part).map_err(|source| NpyError::Io { file: target.clone(), action: "create", source })?;
+        let mut writer = NpyWriter { target, part, file: Some(BufWriter::new(file)), rows: 0, cols };
         writer.write("write", |file| file.write_all(&header(0, cols)))?;
         Ok(writer)
     }
@@ -81,22 +69,10 @@ impl NpyWriter {
     /// Adds a row of as many values as there are columns.
     pub fn row(&mut self, values: &[f32]) -> Result<(), NpyError> {
         if values.len() != self.cols {
-            let problem = format!(
-                "row {} has {} values, want {}",
-                self.rows,
-                values.len(),
-                self.cols
-            );
-            return Err(NpyError::Format {
-                file: self.target.clone(),
-                problem,
-            });
+            let problem = format!("row {} has {} values, want {}", self.rows, values.len(), self.cols);
+            return Err(NpyError::Format { file: self.target.clone(), problem });
         }
-        self.write("write", |file| {
-            values
-                .iter()
-                .try_for_each(|value| file.write_all(&value.to_le_bytes()))
-        })?;
+        self.write("write", |file| values.iter().try_for_each(|value| file.write_all(&value.to_le_bytes())))?;
         self.rows += 1;
         Ok(())
     }
@@ -123,11 +99,7 @@ impl NpyWriter {
         let Some(file) = &mut self.file else {
             return Ok(());
         };
-        step(file).map_err(|source| NpyError::Io {
-            file: self.target.clone(),
-            action,
-            source,
-        })
+        step(file).map_err(|source| NpyError::Io { file: self.target.clone(), action, source })
     }
 }
 
@@ -175,81 +147,43 @@ impl Matrix {
 
 /// Reads a file of a little-endian float32 matrix in C order.
 pub fn read(path: &Path) -> Result<Matrix, NpyError> {
-    let bytes = fs::read(path).map_err(|source| NpyError::Io {
-        file: path.into(),
-        action: "read",
-        source,
-    })?;
-    parse(&bytes).map_err(|problem| NpyError::Format {
-        file: path.into(),
-        problem,
-    })
+    let bytes = fs::read(path).map_err(|source| NpyError::Io { file: path.into(), action: "read", source })?;
+    parse(&bytes).map_err(|problem| NpyError::Format { file: path.into(), problem })
 }
 
 fn parse(bytes: &[u8]) -> Result<Matrix, String> {
-    let rest = bytes
-        .strip_prefix(MAGIC)
-        .ok_or("this is not an .npy file: the magic is missing")?;
-    let (version, rest) = rest
-        .split_at_checked(2)
-        .ok_or("the file ends in the version")?;
+    let rest = bytes.strip_prefix(MAGIC).ok_or("this is not an .npy file: the magic is missing")?;
+    let (version, rest) = rest.split_at_checked(2).ok_or("the file ends in the version")?;
     let (length, rest) = match version[0] {
-        1 => rest
-            .split_first_chunk::<2>()
-            .map(|(n, rest)| (usize::from(u16::from_le_bytes(*n)), rest)),
-        2 | 3 => rest
-            .split_first_chunk::<4>()
-            .map(|(n, rest)| (u32::from_le_bytes(*n) as usize, rest)),
+        1 => rest.split_first_chunk::<2>().map(|(n, rest)| (usize::from(u16::from_le_bytes(*n)), rest)),
+        2 | 3 => rest.split_first_chunk::<4>().map(|(n, rest)| (u32::from_le_bytes(*n) as usize, rest)),
         other => return Err(format!("the version is {other}, want 1 to 3")),
     }
     .ok_or("the file ends in the header's length")?;
-    let (header, data) = rest
-        .split_at_checked(length)
-        .ok_or("the file ends in the header")?;
+    let (header, data) = rest.split_at_checked(length).ok_or("the file ends in the header")?;
     let header = std::str::from_utf8(header).map_err(|_| "the header is not text")?;
     let field = |key: &str| {
         let start = header.find(&format!("'{key}':"))? + key.len() + 3;
         Some(header[start..].trim_start())
     };
     if !field("descr").is_some_and(|value| value.starts_with("'<f4'")) {
-        return Err(format!(
-            "the header is {}, want 'descr': '<f4'",
-            header.trim_end()
-        ));
+        return Err(format!("the header is {}, want 'descr': '<f4'", header.trim_end()));
     }
     if !field("fortran_order").is_some_and(|value| value.starts_with("False")) {
-        return Err(format!(
-            "the header is {}, want 'fortran_order': False",
-            header.trim_end()
-        ));
+        return Err(format!("the header is {}, want 'fortran_order': False", header.trim_end()));
     }
     let shape = field("shape")
         .and_then(|value| value.strip_prefix('(')?.split_once(')'))
-        .and_then(|(dims, _)| {
-            dims.split(',')
-                .map(|dim| dim.trim().parse().ok())
-                .collect::<Option<Vec<usize>>>()
-        })
+        .and_then(|(dims, _)| dims.split(',').map(|dim| dim.trim().parse().ok()).collect::<Option<Vec<usize>>>())
         .and_then(|dims| <[usize; 2]>::try_from(dims).ok());
     let Some([rows, cols]) = shape else {
-        return Err(format!(
-            "the header is {}, want a shape of two dimensions",
-            header.trim_end()
-        ));
+        return Err(format!("the header is {}, want a shape of two dimensions", header.trim_end()));
     };
-    let want = rows
-        .checked_mul(cols)
-        .and_then(|elements| elements.checked_mul(4));
+    let want = rows.checked_mul(cols).and_then(|elements| elements.checked_mul(4));
     if want != Some(data.len()) {
-        return Err(format!(
-            "there are {} bytes of data for a float32 matrix of {rows} x {cols}",
-            data.len()
-        ));
+        return Err(format!("there are {} bytes of data for a float32 matrix of {rows} x {cols}", data.len()));
     }
-    let data = data
-        .chunks_exact(4)
-        .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-        .collect();
+    let data = data.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     Ok(Matrix { rows, cols, data })
 }
 
@@ -275,11 +209,7 @@ mod tests {
         assert_eq!((matrix.rows, matrix.cols), (2, 3));
         assert_eq!(matrix.data, [1.0, -2.5, f32::INFINITY, 0.0, 1e-40, 7.0]);
         assert_eq!(matrix.row(1), [0.0, 1e-40, 7.0]);
-        assert_eq!(
-            fs::read_dir(dir.path()).unwrap().count(),
-            1,
-            "no part file is left"
-        );
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no part file is left");
     }
 
     #[test]
@@ -294,9 +224,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         let folder = NpyWriter::create(dir.path(), 1).unwrap_err().to_string();
         assert!(folder.contains("not a regular file"), "{folder}");
-        let nowhere = NpyWriter::create(&dir.path().join("no/m.npy"), 1)
-            .unwrap_err()
-            .to_string();
+        let nowhere = NpyWriter::create(&dir.path().join("no/m.npy"), 1).unwrap_err().to_string();
         assert!(nowhere.contains("can't create"), "{nowhere}");
     }
 
@@ -308,9 +236,7 @@ mod tests {
             assert!(parse(&good[..length]).is_err(), "{length}");
         }
         let with = |from: &str, to: &str| {
-            let text = String::from_utf8(good[10..128].to_vec())
-                .unwrap()
-                .replace(from, to);
+            let text = String::from_utf8(good[10..128].to_vec()).unwrap().replace(from, to);
             parse(&[&good[..10], text.as_bytes(), &good[128..]].concat()).unwrap_err()
         };
         assert!(with("<f4", "<f8").contains("want 'descr': '<f4'"));
@@ -323,10 +249,8 @@ mod tests {
 
     #[test]
     fn numpy_files_are_read() {
-        let shared = std::env::var_os("HRX_SHARED").map_or_else(
-            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"),
-            PathBuf::from,
-        );
+        let shared = std::env::var_os("HRX_SHARED")
+            .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
         let path = shared.join("golden/models/llama-F16.npy");
         if !path.exists() {
             println!("skipped: no {}", path.display());

@@ -78,7 +78,8 @@ impl Session {
             return Err(Error::Invalid("a context and a batch have at least one token".into()));
         }
         let room = n_ctx.checked_next_multiple_of(CTX_ALIGN).filter(|&n| n <= i32::MAX as u32 / 1024);
-        let room = room.ok_or_else(|| Error::Invalid(format!("a context of {n_ctx} tokens is beyond what kernels index")))?;
+        let room =
+            room.ok_or_else(|| Error::Invalid(format!("a context of {n_ctx} tokens is beyond what kernels index")))?;
         let name = if options.outputs == Outputs::Hidden { HIDDEN } else { LOGITS };
         let output = graph.output(name).ok_or_else(|| Error::Invalid(format!("the model has no output {name}")))?;
         let target = device.target();
@@ -183,7 +184,11 @@ impl Session {
     ///
     /// # Errors
     /// If there are none, if they don't fit the context, or if one is not in the vocabulary; nothing is added then.
-    pub fn eval_rows(&mut self, tokens: &[u32], mut rows: impl FnMut(&[f32]) -> Result<(), Error>) -> Result<(), Error> {
+    pub fn eval_rows(
+        &mut self,
+        tokens: &[u32],
+        mut rows: impl FnMut(&[f32]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         self.check(tokens)?;
         let every = self.outputs != Outputs::Last;
         let mut row = vec![0f32; self.cols as usize];

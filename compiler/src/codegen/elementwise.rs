@@ -218,9 +218,7 @@ impl<'c> Codegen<'c, '_> {
             }
             (_, Elem::F32) => self.cast(if from.is_signed() { Cast::SiToFp } else { Cast::UiToFp }, x, want),
             _ if to.bytes() < from.bytes() => self.cast(Cast::Trunc, x, want),
-            _ if from == Elem::B1 || (to.bytes() > from.bytes() && !from.is_signed()) => {
-                self.cast(Cast::ZExt, x, want)
-            }
+            _ if from == Elem::B1 || (to.bytes() > from.bytes() && !from.is_signed()) => self.cast(Cast::ZExt, x, want),
             _ if to.bytes() > from.bytes() => self.cast(Cast::SExt, x, want),
             _ => Ok(x),
         }

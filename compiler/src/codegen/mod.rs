@@ -71,8 +71,7 @@ pub(crate) fn module<'c>(
     let module = cx.create_module(&kernel.name);
     let ptr = cx.ptr_type(Default::default());
     let i32t = cx.i32_type();
-    let fn_type =
-        cx.void_type().fn_type(&[ptr.into(), i32t.into(), i32t.into(), i32t.into(), ptr.into()], false);
+    let fn_type = cx.void_type().fn_type(&[ptr.into(), i32t.into(), i32t.into(), i32t.into(), ptr.into()], false);
     let function = module.add_function(&kernel.name, fn_type, None);
     for (i, attribute) in [(0, "noalias"), (0, "readonly"), (4, "noalias")] {
         let kind = inkwell::attributes::Attribute::get_named_enum_kind_id(attribute);
@@ -84,16 +83,7 @@ pub(crate) fn module<'c>(
     let entry = cx.append_basic_block(function, "entry");
     let b = cx.create_builder();
     b.position_at_end(entry);
-    let mut g = Codegen {
-        cx,
-        module,
-        b,
-        k: kernel,
-        target,
-        function,
-        values: HashMap::new(),
-        bases: HashMap::new(),
-    };
+    let mut g = Codegen { cx, module, b, k: kernel, target, function, values: HashMap::new(), bases: HashMap::new() };
     match g.body() {
         Ok(()) => Ok(g.module),
         Err(Stop::Kernel(reason)) => Err(CompileError::Kernel { kernel: kernel.name.clone(), reason }),
@@ -216,12 +206,7 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// Calls an overloaded or target intrinsic, arguments bit-cast to the types it wants.
-    pub(crate) fn intrinsic(
-        &self,
-        name: &str,
-        overloads: &[BasicTypeEnum<'c>],
-        args: &[Reg<'c>],
-    ) -> Result<Reg<'c>> {
+    pub(crate) fn intrinsic(&self, name: &str, overloads: &[BasicTypeEnum<'c>], args: &[Reg<'c>]) -> Result<Reg<'c>> {
         let unknown = || Stop::Llvm(format!("this LLVM has no {name}"));
         let intrinsic = inkwell::intrinsics::Intrinsic::find(name).ok_or_else(unknown)?;
         let f = intrinsic.get_declaration(&self.module, overloads).ok_or_else(unknown)?;

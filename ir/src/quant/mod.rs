@@ -127,7 +127,11 @@ impl Format {
     /// If the lengths do not match or are not whole blocks.
     pub fn dequantize_row(&self, bytes: &[u8], out: &mut [f32]) {
         let (n, size) = (self.block as usize, self.block_bytes as usize);
-        assert!(bytes.len().is_multiple_of(size) && out.len() == bytes.len() / size * n, "whole blocks of {}", self.name);
+        assert!(
+            bytes.len().is_multiple_of(size) && out.len() == bytes.len() / size * n,
+            "whole blocks of {}",
+            self.name
+        );
         for (block, out) in bytes.chunks_exact(size).zip(out.chunks_exact_mut(n)) {
             let (scales, mins) = (self.scale_values(block), self.min_values(block));
             for (chunk, out) in out.chunks_exact_mut(CHUNK as usize).enumerate() {

@@ -88,4 +88,3 @@ fn takes_residual(graph: &Graph, node: Node) -> bool {
         _ => false,
     }
 }
-

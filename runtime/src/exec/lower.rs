@@ -127,7 +127,13 @@ pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape) -> 
         l.node(node)?;
     }
     let output = l.f32(output);
-    Ok(Lowered { steps: l.steps, bufs: l.bufs, ropes: l.ropes, caches: graph.caches().map(|(_, c)| c).collect(), output })
+    Ok(Lowered {
+        steps: l.steps,
+        bufs: l.bufs,
+        ropes: l.ropes,
+        caches: graph.caches().map(|(_, c)| c).collect(),
+        output,
+    })
 }
 
 pub(super) fn weight_type(graph: &Graph, t: Tensor) -> WeightType {
@@ -192,15 +198,9 @@ impl<'g> Lowerer<'g> {
     /// The linear layer that a root is about, if it is about one.
     fn linear_parts(&self, node: Node) -> Option<LinearParts> {
         let plain = |t: Tensor| match self.part_op(t) {
-            Some(&Op::Linear { x, weight, bias }) => Some(LinearParts {
-                x,
-                weight,
-                up: None,
-                bias,
-                residual: None,
-                scale: None,
-                softcap: None,
-            }),
+            Some(&Op::Linear { x, weight, bias }) => {
+                Some(LinearParts { x, weight, up: None, bias, residual: None, scale: None, softcap: None })
+            }
             _ => None,
         };
         match *self.graph.op(node) {
@@ -370,9 +370,7 @@ impl<'g> Lowerer<'g> {
                 }
                 self.rowwise(node, t, kt::RowOp::Add, [Some(a), Some(b)]);
             }
-            Op::Glu { gate, up, act } => {
-                self.rowwise(node, t, kt::RowOp::Glu(activation(act)), [Some(gate), Some(up)])
-            }
+            Op::Glu { gate, up, act } => self.rowwise(node, t, kt::RowOp::Glu(activation(act)), [Some(gate), Some(up)]),
             Op::Scale { x, by } => self.rowwise(node, t, kt::RowOp::Scale(Real(by)), [Some(x), None]),
             Op::SoftCap { x, cap } => self.rowwise(node, t, kt::RowOp::Softcap(Real(cap)), [Some(x), None]),
             Op::SelectRows { x, rows: which } => {

@@ -97,10 +97,8 @@ impl Draft {
                 Arg::Buffer(bindings.arena.part(at, bindings.arena.len() - at))
             }
         };
-        let launch = |i: usize| Launch {
-            kernel: kernels[i],
-            args: self.lowered.steps[i].operands.iter().map(arg).collect(),
-        };
+        let launch =
+            |i: usize| Launch { kernel: kernels[i], args: self.lowered.steps[i].operands.iter().map(arg).collect() };
         let stages = by_stage(&self.stages);
         let launches = stages.iter().map(|s| s.iter().map(|&i| launch(i)).collect()).collect();
         // SAFETY: the plan gives each buffer the rows it has in a step of at most `max_tokens` and `max_outputs`, which

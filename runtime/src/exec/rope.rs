@@ -12,7 +12,8 @@ impl RopeTables {
     /// The table of a rotation, added where there is none yet. Rotations that differ in style alone share one.
     pub fn index_of(&mut self, spec: RopeSpec) -> usize {
         let same = |s: &RopeSpec| {
-            (s.n_rot, s.freq_base, s.freq_scale, s.factors) == (spec.n_rot, spec.freq_base, spec.freq_scale, spec.factors)
+            (s.n_rot, s.freq_base, s.freq_scale, s.factors)
+                == (spec.n_rot, spec.freq_base, spec.freq_scale, spec.factors)
         };
         match self.specs.iter().position(same) {
             Some(i) => i,

@@ -29,11 +29,7 @@ struct Shared {
 
 impl Mapping {
     pub(super) fn open(path: &Path) -> Result<Mapping, GgufError> {
-        let io = |action, source| GgufError::Io {
-            file: path.to_path_buf(),
-            action,
-            source,
-        };
+        let io = |action, source| GgufError::Io { file: path.to_path_buf(), action, source };
         let file = File::open(path).map_err(|e| io("open", e))?;
         // Mapping a folder fails too, but with "no such device".
         if file.metadata().map_err(|e| io("open", e))?.is_dir() {
@@ -43,32 +39,16 @@ impl Mapping {
         // condition that every mmap of a file has; it is documented on `Mapping`. The bytes are never assumed valid
         // beyond the time of a check in a way that could index out of bounds: decoding re-checks its ranges.
         let bytes = unsafe { Mmap::map(&file) }.map_err(|e| io("map", e))?;
-        Ok(Mapping {
-            shared: Arc::new(Shared {
-                path: path.to_path_buf(),
-                bytes,
-                from_file: true,
-            }),
-        })
+        Ok(Mapping { shared: Arc::new(Shared { path: path.to_path_buf(), bytes, from_file: true }) })
     }
 
     /// Copies `bytes` to memory of its own; `name` stands for the path in errors.
     pub(super) fn copy(name: &str, bytes: &[u8]) -> Result<Mapping, GgufError> {
-        let io = |source| GgufError::Io {
-            file: name.into(),
-            action: "map",
-            source,
-        };
+        let io = |source| GgufError::Io { file: name.into(), action: "map", source };
         let mut memory = MmapMut::map_anon(bytes.len()).map_err(io)?;
         memory.copy_from_slice(bytes);
         let bytes = memory.make_read_only().map_err(io)?;
-        Ok(Mapping {
-            shared: Arc::new(Shared {
-                path: name.into(),
-                bytes,
-                from_file: false,
-            }),
-        })
+        Ok(Mapping { shared: Arc::new(Shared { path: name.into(), bytes, from_file: false }) })
     }
 
     /// The path that was opened.
@@ -89,10 +69,7 @@ impl Mapping {
     /// Asks the system to read a range ahead. A hint: failure is not an error.
     pub(super) fn prefetch(&self, range: &Range<usize>) {
         // A kernel that doesn't know the advice just reads on demand.
-        let _ = self
-            .shared
-            .bytes
-            .advise_range(Advice::WillNeed, range.start, range.len());
+        let _ = self.shared.bytes.advise_range(Advice::WillNeed, range.start, range.len());
     }
 
     /// Lets the system take back the pages of a range of a file; they are read again if they are touched again.
@@ -101,11 +78,7 @@ impl Mapping {
             // SAFETY: the mapping is of a file, private and never written, so a dropped page comes back from the file
             // with the same bytes.
             let _ = unsafe {
-                self.shared.bytes.unchecked_advise_range(
-                    UncheckedAdvice::DontNeed,
-                    range.start,
-                    range.len(),
-                )
+                self.shared.bytes.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len())
             };
         }
     }
@@ -121,10 +94,7 @@ pub struct TensorData {
 impl TensorData {
     /// `range` must lie inside the mapping.
     pub(super) fn new(mapping: &Mapping, range: Range<usize>) -> TensorData {
-        TensorData {
-            mapping: mapping.clone(),
-            range,
-        }
+        TensorData { mapping: mapping.clone(), range }
     }
 
     /// The mapping that the data is in.

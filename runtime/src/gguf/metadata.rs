@@ -76,9 +76,7 @@ impl Metadata {
         count: u64,
         count_offset: usize,
     ) -> Result<Metadata, GgufError> {
-        reader.check_count(count_offset, count, LEAST_ENTRY, || {
-            "number of metadata entries".into()
-        })?;
+        reader.check_count(count_offset, count, LEAST_ENTRY, || "number of metadata entries".into())?;
         let mut entries = Vec::new();
         let mut by_key = HashMap::new();
         for index in 0..count {
@@ -88,11 +86,7 @@ impl Metadata {
             let value_type = value::read_type(reader, || format!("type of key `{key}`"))?;
             let start = reader.offset();
             value::check(reader, value_type, key, 0)?;
-            entries.push(Entry {
-                key: key_end - key.len()..key_end,
-                value_type,
-                value: start..reader.offset(),
-            });
+            entries.push(Entry { key: key_end - key.len()..key_end, value_type, value: start..reader.offset() });
             // The file would be above 50 GB of metadata before the index didn't fit.
             if by_key.insert(key.into(), index as u32).is_some() {
                 return Err(reader.error(
@@ -104,18 +98,12 @@ impl Metadata {
                 ));
             }
         }
-        Ok(Metadata {
-            mapping: mapping.clone(),
-            entries,
-            by_key,
-        })
+        Ok(Metadata { mapping: mapping.clone(), entries, by_key })
     }
 
     /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<Value<'_>> {
-        self.by_key
-            .get(key)
-            .map(|index| self.value(&self.entries[*index as usize]))
+        self.by_key.get(key).map(|index| self.value(&self.entries[*index as usize]))
     }
 
     /// The value of `key`; an absent key is an error.
@@ -126,8 +114,7 @@ impl Metadata {
     /// All keys and values in the file's order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Value<'_>)> {
         self.entries.iter().map(|entry| {
-            let key =
-                std::str::from_utf8(&self.mapping.bytes()[entry.key.clone()]).unwrap_or_default();
+            let key = std::str::from_utf8(&self.mapping.bytes()[entry.key.clone()]).unwrap_or_default();
             (key, self.value(entry))
         })
     }
@@ -168,10 +155,7 @@ impl Metadata {
 
     /// The error about an absent key.
     pub fn missing(&self, key: &str) -> GgufError {
-        GgufError::MissingKey {
-            file: self.file().into(),
-            key: key.into(),
-        }
+        GgufError::MissingKey { file: self.file().into(), key: key.into() }
     }
 
     /// The file that the metadata is from.
@@ -181,9 +165,7 @@ impl Metadata {
 
     /// Where the value of `key` begins, in bytes from the file's start.
     pub(super) fn value_offset(&self, key: &str) -> Option<usize> {
-        self.by_key
-            .get(key)
-            .map(|index| self.entries[*index as usize].value.start)
+        self.by_key.get(key).map(|index| self.entries[*index as usize].value.start)
     }
 
     fn value(&self, entry: &Entry) -> Value<'_> {
@@ -210,12 +192,7 @@ impl Source<'_> {
     }
 
     fn bad_value(self, found: String) -> GgufError {
-        GgufError::BadValue {
-            file: self.metadata.file().into(),
-            key: self.key.into(),
-            found,
-            want: self.want,
-        }
+        GgufError::BadValue { file: self.metadata.file().into(), key: self.key.into(), found, want: self.want }
     }
 
     fn integer<T: TryFrom<i128>>(self, value: Value<'_>) -> Result<T, GgufError> {
@@ -226,9 +203,7 @@ impl Source<'_> {
     fn float(self, value: Value<'_>) -> Result<f32, GgufError> {
         match value {
             Value::F32(v) => Ok(v),
-            Value::F64(v) if v.is_finite() && !(v as f32).is_finite() => {
-                Err(self.bad_value(v.to_string()))
-            }
+            Value::F64(v) if v.is_finite() && !(v as f32).is_finite() => Err(self.bad_value(v.to_string())),
             Value::F64(v) => Ok(v as f32),
             _ => Err(self.wrong_type(value)),
         }
@@ -249,8 +224,7 @@ impl Source<'_> {
     }
 
     fn str<'v>(self, value: Value<'v>) -> Result<&'v str, GgufError> {
-        std::str::from_utf8(self.bytes(value)?)
-            .map_err(|e| self.bad_value(format!("not UTF-8 ({e})")))
+        std::str::from_utf8(self.bytes(value)?).map_err(|e| self.bad_value(format!("not UTF-8 ({e})")))
     }
 
     fn any_array<'v>(self, value: Value<'v>) -> Result<Array<'v>, GgufError> {
@@ -261,9 +235,7 @@ impl Source<'_> {
     }
 
     fn str_array<'v>(self, value: Value<'v>) -> Result<StrArray<'v>, GgufError> {
-        self.any_array(value)?
-            .strings()
-            .ok_or_else(|| self.wrong_type(value))
+        self.any_array(value)?.strings().ok_or_else(|| self.wrong_type(value))
     }
 
     /// Converts each element with `convert`; an error says which one. An empty array is one of any type.
@@ -276,9 +248,7 @@ impl Source<'_> {
         let mut elements = Vec::with_capacity(array.len());
         for (index, element) in array.iter().enumerate() {
             elements.push(convert(self, element).map_err(|error| match error {
-                GgufError::BadValue { found, .. } => {
-                    self.bad_value(format!("{found} at index {index}"))
-                }
+                GgufError::BadValue { found, .. } => self.bad_value(format!("{found} at index {index}")),
                 _ => self.wrong_type(value),
             })?);
         }

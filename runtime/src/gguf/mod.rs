@@ -81,24 +81,15 @@ impl Gguf {
     /// [`from_bytes`](Gguf::from_bytes) for a split model, all shards in order.
     pub fn from_shards<B: AsRef<[u8]>>(shards: &[B]) -> Result<Gguf, GgufError> {
         let copy = |(index, bytes): (usize, &B)| {
-            let name = if index == 0 {
-                "<memory>".to_owned()
-            } else {
-                format!("<memory, shard {index}>")
-            };
+            let name = if index == 0 { "<memory>".to_owned() } else { format!("<memory, shard {index}>") };
             Mapping::copy(&name, bytes.as_ref())
         };
         let mut mappings = shards.iter().enumerate().map(copy);
-        let first = mappings
-            .next()
-            .unwrap_or_else(|| Mapping::copy("<memory>", &[]))?;
+        let first = mappings.next().unwrap_or_else(|| Mapping::copy("<memory>", &[]))?;
         Gguf::assemble(Shard::read(first, 0)?, mappings)
     }
 
-    fn assemble(
-        first: Shard,
-        others: impl Iterator<Item = Result<Mapping, GgufError>>,
-    ) -> Result<Gguf, GgufError> {
+    fn assemble(first: Shard, others: impl Iterator<Item = Result<Mapping, GgufError>>) -> Result<Gguf, GgufError> {
         let split = split::Split::of(&first)?;
         let mut shards = vec![first];
         for mapping in others {
@@ -111,10 +102,7 @@ impl Gguf {
         let mut by_name = HashMap::new();
         for shard in &mut shards {
             for tensor in std::mem::take(&mut shard.tensors) {
-                if by_name
-                    .insert(tensor.name().into(), tensors.len() as u32)
-                    .is_some()
-                {
+                if by_name.insert(tensor.name().into(), tensors.len() as u32).is_some() {
                     return Err(GgufError::Format {
                         file: shard.mapping.path().into(),
                         offset: tensor.entry_at() as u64,
@@ -127,11 +115,7 @@ impl Gguf {
                 tensors.push(tensor);
             }
         }
-        Ok(Gguf {
-            shards,
-            tensors,
-            by_name,
-        })
+        Ok(Gguf { shards, tensors, by_name })
     }
 
     /// The metadata (the first shard's, which is the model's).
@@ -146,17 +130,12 @@ impl Gguf {
 
     /// The tensor with this name.
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
-        self.by_name
-            .get(name)
-            .map(|index| &self.tensors[*index as usize])
+        self.by_name.get(name).map(|index| &self.tensors[*index as usize])
     }
 
     /// The tensor with this name; an absent one is an error.
     pub fn require_tensor(&self, name: &str) -> Result<&TensorInfo, GgufError> {
-        self.tensor(name).ok_or_else(|| GgufError::MissingTensor {
-            file: self.path().into(),
-            name: name.into(),
-        })
+        self.tensor(name).ok_or_else(|| GgufError::MissingTensor { file: self.path().into(), name: name.into() })
     }
 
     /// The bytes of a tensor of this file, in place. They begin at a multiple of the file's alignment.
@@ -195,10 +174,7 @@ impl Gguf {
 
     /// Size of all files together in bytes.
     pub fn file_size(&self) -> u64 {
-        self.shards
-            .iter()
-            .map(|shard| shard.mapping.bytes().len() as u64)
-            .sum()
+        self.shards.iter().map(|shard| shard.mapping.bytes().len() as u64).sum()
     }
 
     /// Looks at everything: decodes each metadata value through its view and reads the first and last byte of each
@@ -206,14 +182,8 @@ impl Gguf {
     pub fn walk(&self) -> u64 {
         fn visit(value: Value<'_>) -> u64 {
             match value {
-                Value::Array(array) => array
-                    .iter()
-                    .map(visit)
-                    .fold(array.len() as u64, u64::wrapping_add),
-                Value::String(bytes) => bytes
-                    .iter()
-                    .map(|b| u64::from(*b))
-                    .fold(0, u64::wrapping_add),
+                Value::Array(array) => array.iter().map(visit).fold(array.len() as u64, u64::wrapping_add),
+                Value::String(bytes) => bytes.iter().map(|b| u64::from(*b)).fold(0, u64::wrapping_add),
                 Value::F32(v) => v.to_bits().into(),
                 Value::F64(v) => v.to_bits(),
                 Value::Bool(v) => v.into(),
@@ -224,11 +194,7 @@ impl Gguf {
         let values = metadata.map(|(key, value)| visit(value).wrapping_add(key.len() as u64));
         let tensors = self.tensors.iter().map(|tensor| {
             let data = self.data(tensor);
-            let ends = [data.first(), data.last()]
-                .into_iter()
-                .flatten()
-                .map(|b| u64::from(*b))
-                .sum::<u64>();
+            let ends = [data.first(), data.last()].into_iter().flatten().map(|b| u64::from(*b)).sum::<u64>();
             ends.wrapping_add(tensor.elements())
         });
         values.chain(tensors).fold(0, u64::wrapping_add)
@@ -263,22 +229,10 @@ impl Shard {
             // The low half of a small version number is its high half in the other byte order.
             _ if version & 0xffff == 0 && version != 0 => {
                 let found = format!("a big-endian file of version {}", version.swap_bytes());
-                return Err(reader.error(
-                    at,
-                    Rule::Endianness,
-                    "version",
-                    found,
-                    "a little-endian file",
-                ));
+                return Err(reader.error(at, Rule::Endianness, "version", found, "a little-endian file"));
             }
             _ => {
-                return Err(reader.error(
-                    at,
-                    Rule::Version,
-                    "version",
-                    version.to_string(),
-                    "2 or 3",
-                ));
+                return Err(reader.error(at, Rule::Version, "version", version.to_string(), "2 or 3"));
             }
         }
         let tensors_at = reader.offset();
@@ -287,18 +241,7 @@ impl Shard {
         let entry_count = reader.u64(|| "number of metadata entries".into())?;
         // Each count is checked against what is left where its list begins.
         let metadata = Metadata::read(&mut reader, &mapping, entry_count, entries_at)?;
-        let tensors = tensor::read(
-            &mut reader,
-            &metadata,
-            index,
-            tensor_count,
-            tensors_at,
-            bytes.len(),
-        )?;
-        Ok(Shard {
-            mapping: mapping.clone(),
-            metadata,
-            tensors,
-        })
+        let tensors = tensor::read(&mut reader, &metadata, index, tensor_count, tensors_at, bytes.len())?;
+        Ok(Shard { mapping: mapping.clone(), metadata, tensors })
     }
 }

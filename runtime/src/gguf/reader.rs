@@ -17,11 +17,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(file: &'a Path, bytes: &'a [u8]) -> Reader<'a> {
-        Reader {
-            file,
-            bytes,
-            offset: 0,
-        }
+        Reader { file, bytes, offset: 0 }
     }
 
     /// Bytes from the file's start.
@@ -53,20 +49,10 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `length` bytes.
-    pub(super) fn take(
-        &mut self,
-        length: u64,
-        what: impl Fn() -> String,
-    ) -> Result<&'a [u8], GgufError> {
+    pub(super) fn take(&mut self, length: u64, what: impl Fn() -> String) -> Result<&'a [u8], GgufError> {
         if length > self.remaining() {
             let found = format!("only {} bytes before the end of the file", self.remaining());
-            return Err(self.error(
-                self.offset,
-                Rule::Truncated,
-                what(),
-                found,
-                format!("{length} bytes"),
-            ));
+            return Err(self.error(self.offset, Rule::Truncated, what(), found, format!("{length} bytes")));
         }
         // In range: `length` is at most the rest of a slice.
         let end = self.offset + length as usize;
@@ -90,11 +76,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A count of things of at least `least` bytes each, so no larger than the rest of the file allows.
-    pub(super) fn count(
-        &mut self,
-        least: u64,
-        what: impl Fn() -> String,
-    ) -> Result<u64, GgufError> {
+    pub(super) fn count(&mut self, least: u64, what: impl Fn() -> String) -> Result<u64, GgufError> {
         let offset = self.offset;
         let count = self.u64(&what)?;
         self.check_count(offset, count, least, what)?;
@@ -111,10 +93,7 @@ impl<'a> Reader<'a> {
     ) -> Result<(), GgufError> {
         let most = self.remaining() / least;
         if count > most {
-            let want = format!(
-                "at most {most}, as {} bytes are left in the file",
-                self.remaining()
-            );
+            let want = format!("at most {most}, as {} bytes are left in the file", self.remaining());
             return Err(self.error(offset, Rule::Count, what(), count.to_string(), want));
         }
         Ok(())
@@ -132,19 +111,10 @@ impl<'a> Reader<'a> {
         let bytes = self.string(&what)?;
         if bytes.len() as u64 > MAX_NAME {
             let found = format!("{} bytes", bytes.len());
-            return Err(self.error(
-                offset,
-                Rule::Count,
-                what(),
-                found,
-                format!("at most {MAX_NAME} bytes"),
-            ));
+            return Err(self.error(offset, Rule::Count, what(), found, format!("at most {MAX_NAME} bytes")));
         }
         std::str::from_utf8(bytes).map_err(|e| {
-            let found = format!(
-                "{:?} ({e})",
-                String::from_utf8_lossy(&bytes[..bytes.len().min(64)])
-            );
+            let found = format!("{:?} ({e})", String::from_utf8_lossy(&bytes[..bytes.len().min(64)]));
             self.error(offset, Rule::Utf8, what(), found, "UTF-8")
         })
     }

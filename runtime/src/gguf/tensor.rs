@@ -81,9 +81,7 @@ pub(super) fn read(
     count_offset: usize,
     file_size: usize,
 ) -> Result<Vec<TensorInfo>, GgufError> {
-    reader.check_count(count_offset, count, LEAST_ENTRY, || {
-        "number of tensors".into()
-    })?;
+    reader.check_count(count_offset, count, LEAST_ENTRY, || "number of tensors".into())?;
     let alignment = alignment(reader, metadata)?;
     let mut entries = Vec::new();
     for index in 0..count {
@@ -92,10 +90,7 @@ pub(super) fn read(
     let end = reader.offset() as u64;
     // Too large to have data: every tensor but an empty one is past the end then.
     let data_start = end.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
-    entries
-        .into_iter()
-        .map(|entry| entry.locate(reader, shard, data_start, file_size as u64))
-        .collect()
+    entries.into_iter().map(|entry| entry.locate(reader, shard, data_start, file_size as u64)).collect()
 }
 
 fn alignment(reader: &Reader<'_>, metadata: &Metadata) -> Result<u64, GgufError> {
@@ -107,13 +102,7 @@ fn alignment(reader: &Reader<'_>, metadata: &Metadata) -> Result<u64, GgufError>
         let found = alignment.to_string();
         let offset = metadata.value_offset(key).unwrap_or_default();
         let what = format!("value of key `{key}`");
-        return Err(reader.error(
-            offset,
-            Rule::Alignment,
-            what,
-            found,
-            "a power of two, at least 8",
-        ));
+        return Err(reader.error(offset, Rule::Alignment, what, found, "a power of two, at least 8"));
     }
     Ok(alignment.into())
 }
@@ -142,13 +131,7 @@ impl<'a> Entry<'a> {
         let rank = reader.u32(|| of("number of dimensions"))?;
         if rank as usize > MAX_DIMS {
             let want = format!("at most {MAX_DIMS}");
-            return Err(reader.error(
-                at,
-                Rule::Rank,
-                of("number of dimensions"),
-                rank.to_string(),
-                want,
-            ));
+            return Err(reader.error(at, Rule::Rank, of("number of dimensions"), rank.to_string(), want));
         }
         let mut dims = [1; MAX_DIMS];
         let at = reader.offset();
@@ -161,13 +144,7 @@ impl<'a> Entry<'a> {
         let id = reader.u32(|| of("type"))?;
         let ggml_type = GgmlType::from_id(id).ok_or_else(|| {
             let want = format!("one of {}", GgmlType::list());
-            reader.error(
-                type_at,
-                Rule::TensorType,
-                of("type"),
-                GgmlType::describe_unknown(id),
-                want,
-            )
+            reader.error(type_at, Rule::TensorType, of("type"), GgmlType::describe_unknown(id), want)
         })?;
         let block = ggml_type.block_elements();
         if !dims[0].is_multiple_of(block) {
@@ -189,34 +166,13 @@ impl<'a> Entry<'a> {
         let offset = reader.u64(|| of("data offset"))?;
         if !offset.is_multiple_of(alignment) {
             let want = format!("a multiple of the alignment, {alignment}");
-            return Err(reader.error(
-                offset_at,
-                Rule::Misaligned,
-                of("data offset"),
-                offset.to_string(),
-                want,
-            ));
+            return Err(reader.error(offset_at, Rule::Misaligned, of("data offset"), offset.to_string(), want));
         }
-        Ok(Entry {
-            entry_at,
-            name,
-            rank: rank as u8,
-            dims,
-            ggml_type,
-            byte_size,
-            offset,
-            offset_at,
-        })
+        Ok(Entry { entry_at, name, rank: rank as u8, dims, ggml_type, byte_size, offset, offset_at })
     }
 
     /// Finds the data in a file whose data section begins at `data_start`.
-    fn locate(
-        self,
-        reader: &Reader<'_>,
-        shard: u32,
-        data_start: u64,
-        file_size: u64,
-    ) -> Result<TensorInfo, GgufError> {
+    fn locate(self, reader: &Reader<'_>, shard: u32, data_start: u64, file_size: u64) -> Result<TensorInfo, GgufError> {
         let start = data_start.checked_add(self.offset);
         let end = start.and_then(|start| start.checked_add(self.byte_size));
         let range = match (start, end) {
@@ -225,10 +181,7 @@ impl<'a> Entry<'a> {
             (Some(_), Some(_)) if self.byte_size == 0 && self.offset == 0 => 0..0,
             _ => {
                 let what = format!("data offset of tensor `{}`", self.name);
-                let found = format!(
-                    "{} (from the data section at byte {data_start})",
-                    self.offset
-                );
+                let found = format!("{} (from the data section at byte {data_start})", self.offset);
                 let want = format!(
                     "its {} bytes of {} {:?} to end within the file's {file_size} bytes",
                     self.byte_size,

@@ -130,10 +130,7 @@ impl GgmlType {
 
     /// The known types as `name=id` pairs for an error.
     pub(super) fn list() -> String {
-        let known: Vec<String> = GgmlType::ALL
-            .iter()
-            .map(|t| format!("{t}={}", t.id()))
-            .collect();
+        let known: Vec<String> = GgmlType::ALL.iter().map(|t| format!("{t}={}", t.id())).collect();
         known.join(", ")
     }
 }

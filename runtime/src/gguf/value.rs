@@ -178,37 +178,19 @@ impl<'a> Value<'a> {
             ValueType::Bool => Value::Bool(u8::from_le_bytes(le(bytes)) != 0),
             ValueType::String => {
                 let length = u64::from_le_bytes(le(bytes)) as usize;
-                let text = bytes
-                    .get(8..)
-                    .and_then(|rest| rest.get(..length))
-                    .unwrap_or_default();
+                let text = bytes.get(8..).and_then(|rest| rest.get(..length)).unwrap_or_default();
                 return (Value::String(text), 8 + text.len());
             }
             ValueType::Array => {
-                let Array {
-                    element_type,
-                    length,
-                    data,
-                } = Array::decode(bytes);
+                let Array { element_type, length, data } = Array::decode(bytes);
                 let size = match element_type {
                     ValueType::String | ValueType::Array => {
-                        let elements = Values {
-                            element_type,
-                            left: length,
-                            bytes: data,
-                        };
+                        let elements = Values { element_type, left: length, bytes: data };
                         data.len() - elements.end().len()
                     }
                     scalar => length * scalar.least_bytes(),
                 };
-                return (
-                    Value::Array(Array {
-                        element_type,
-                        length,
-                        data: &data[..size],
-                    }),
-                    12 + size,
-                );
+                return (Value::Array(Array { element_type, length, data: &data[..size] }), 12 + size);
             }
         };
         (value, value_type.least_bytes())
@@ -244,15 +226,10 @@ fn le<const N: usize>(bytes: &[u8]) -> [u8; N] {
 impl<'a> Array<'a> {
     /// Decodes the header of an array at the front of `bytes`; all that follows it becomes the data.
     fn decode(bytes: &'a [u8]) -> Array<'a> {
-        let element_type =
-            ValueType::from_id(u32::from_le_bytes(le(bytes))).unwrap_or(ValueType::U8);
+        let element_type = ValueType::from_id(u32::from_le_bytes(le(bytes))).unwrap_or(ValueType::U8);
         let data = bytes.get(12..).unwrap_or_default();
         let length = u64::from_le_bytes(le(bytes.get(4..).unwrap_or_default())) as usize;
-        Array {
-            element_type,
-            length: length.min(data.len() / element_type.least_bytes()),
-            data,
-        }
+        Array { element_type, length: length.min(data.len() / element_type.least_bytes()), data }
     }
 
     /// The elements' type.
@@ -272,11 +249,7 @@ impl<'a> Array<'a> {
 
     /// The elements, decoded as they are reached. Each step costs constant time; there is no random access.
     pub fn iter(&self) -> Values<'a> {
-        Values {
-            element_type: self.element_type,
-            left: self.length,
-            bytes: self.data,
-        }
+        Values { element_type: self.element_type, left: self.length, bytes: self.data }
     }
 
     /// The elements as strings, where they are strings.
@@ -352,9 +325,7 @@ impl<'a> StrArray<'a> {
     }
 
     /// The strings in order, each with a check that it is UTF-8.
-    pub fn strs(
-        &self,
-    ) -> impl ExactSizeIterator<Item = Result<&'a str, Utf8Error>> + Clone + use<'a> {
+    pub fn strs(&self) -> impl ExactSizeIterator<Item = Result<&'a str, Utf8Error>> + Clone + use<'a> {
         self.bytes().map(std::str::from_utf8)
     }
 }
@@ -366,30 +337,16 @@ impl fmt::Debug for StrArray<'_> {
 }
 
 /// Reads the id of a value type.
-pub(super) fn read_type(
-    reader: &mut Reader<'_>,
-    what: impl Fn() -> String,
-) -> Result<ValueType, GgufError> {
+pub(super) fn read_type(reader: &mut Reader<'_>, what: impl Fn() -> String) -> Result<ValueType, GgufError> {
     let offset = reader.offset();
     let id = reader.u32(&what)?;
     ValueType::from_id(id).ok_or_else(|| {
-        reader.error(
-            offset,
-            Rule::ValueType,
-            what(),
-            id.to_string(),
-            format!("one of {}", value_type_list()),
-        )
+        reader.error(offset, Rule::ValueType, what(), id.to_string(), format!("one of {}", value_type_list()))
     })
 }
 
 /// Steps over a value and checks all of it, so that [`Value::decode`] can't go wrong on it later.
-pub(super) fn check(
-    reader: &mut Reader<'_>,
-    value_type: ValueType,
-    key: &str,
-    depth: u32,
-) -> Result<(), GgufError> {
+pub(super) fn check(reader: &mut Reader<'_>, value_type: ValueType, key: &str, depth: u32) -> Result<(), GgufError> {
     let what = || format!("value of key `{key}`");
     let offset = reader.offset();
     match value_type {
@@ -426,13 +383,7 @@ fn check_bools(reader: &mut Reader<'_>, count: u64, key: &str) -> Result<(), Ggu
     let offset = reader.offset();
     let bytes = reader.take(count, what)?;
     match bytes.iter().position(|b| *b > 1) {
-        Some(i) => Err(reader.error(
-            offset + i,
-            Rule::Bool,
-            what(),
-            bytes[i].to_string(),
-            "0 or 1",
-        )),
+        Some(i) => Err(reader.error(offset + i, Rule::Bool, what(), bytes[i].to_string(), "0 or 1")),
         None => Ok(()),
     }
 }

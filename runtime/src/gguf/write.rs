@@ -109,10 +109,7 @@ impl OwnedValue {
                 out.extend((elements.len() as u64).to_le_bytes());
                 for element in elements {
                     if element.value_type() != *element_type {
-                        return Err(WriteError::MixedArray {
-                            want: *element_type,
-                            found: element.value_type(),
-                        });
+                        return Err(WriteError::MixedArray { want: *element_type, found: element.value_type() });
                     }
                     element.encode(out)?;
                 }
@@ -189,12 +186,7 @@ impl Default for Builder {
 impl Builder {
     /// A file of version 3 without metadata or tensors, aligned to 32 bytes.
     pub fn new() -> Builder {
-        Builder {
-            version: 3,
-            alignment: 32,
-            values: Vec::new(),
-            tensors: Vec::new(),
-        }
+        Builder { version: 3, alignment: 32, values: Vec::new(), tensors: Vec::new() }
     }
 
     /// Sets the version number in the header.
@@ -216,19 +208,8 @@ impl Builder {
     }
 
     /// Adds a tensor; `dims[0]` is the row's length.
-    pub fn tensor(
-        &mut self,
-        name: &str,
-        dims: &[u64],
-        ggml_type: GgmlType,
-        data: Vec<u8>,
-    ) -> &mut Builder {
-        self.tensors.push(Tensor {
-            name: name.into(),
-            dims: dims.into(),
-            ggml_type,
-            data,
-        });
+    pub fn tensor(&mut self, name: &str, dims: &[u64], ggml_type: GgmlType, data: Vec<u8>) -> &mut Builder {
+        self.tensors.push(Tensor { name: name.into(), dims: dims.into(), ggml_type, data });
         self
     }
 
@@ -275,10 +256,7 @@ impl Builder {
         unique(self.tensors.iter().map(|tensor| tensor.name.as_str()))?;
         for tensor in &self.tensors {
             let row = tensor.dims.first().copied().unwrap_or(1);
-            let elements = tensor
-                .dims
-                .iter()
-                .try_fold(1u64, |product, dim| product.checked_mul(*dim));
+            let elements = tensor.dims.iter().try_fold(1u64, |product, dim| product.checked_mul(*dim));
             let want = elements
                 .filter(|_| row.is_multiple_of(tensor.ggml_type.block_elements()))
                 .and_then(|elements| tensor.ggml_type.bytes_for(elements));

@@ -29,29 +29,19 @@ fn golden_models_open() {
     for model in index {
         let file = model["file"].as_str().unwrap();
         let gguf = Gguf::open(&models.join(file)).unwrap();
-        assert_eq!(
-            gguf.metadata().require_str("general.architecture").unwrap(),
-            model["arch"],
-            "{file}"
-        );
+        assert_eq!(gguf.metadata().require_str("general.architecture").unwrap(), model["arch"], "{file}");
         let mut types = BTreeMap::new();
         for tensor in gguf.tensors() {
-            *types
-                .entry(tensor.ggml_type().name().to_owned())
-                .or_insert(0u64) += 1;
+            *types.entry(tensor.ggml_type().name().to_owned()).or_insert(0u64) += 1;
         }
-        let want: BTreeMap<String, u64> =
-            serde_json::from_value(model["tensor_types"].clone()).unwrap();
+        let want: BTreeMap<String, u64> = serde_json::from_value(model["tensor_types"].clone()).unwrap();
         assert_eq!(types, want, "{file}");
 
         // Tensors follow each other with less than an alignment between them: the block sizes are right.
         let mut ranges: Vec<_> = gguf.tensors().iter().map(TensorInfo::range).collect();
         ranges.sort_by_key(|range| range.start);
         for pair in ranges.windows(2) {
-            assert!(
-                (pair[0].end..pair[0].end + 32).contains(&pair[1].start),
-                "{file}: {pair:?}"
-            );
+            assert!((pair[0].end..pair[0].end + 32).contains(&pair[1].start), "{file}: {pair:?}");
         }
         let rest = gguf.file_size() as usize - ranges.last().unwrap().end;
         assert!(rest < 32, "{file}: {rest} bytes after the last tensor");
