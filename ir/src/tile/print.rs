@@ -366,12 +366,13 @@ impl fmt::Display for Kernel {
 ///
 /// ```
 /// use hrx_ir::tile::{Elem, parse_kernel, print::annotated};
-/// let kernel = parse_kernel("kernel @k(m0: out i32[1]) { v0: i32 = const 7 store m0[v0], v0 }").expect("parses");
+/// let text = "kernel @k(m0: out f32[1]) { v0: i32 = const 0 v1: f32[1] = const 7.0 store m0[v0], v1 }";
+/// let kernel = parse_kernel(text).expect("parses");
 /// let text = annotated(&kernel, |inst| {
 ///     let results = &kernel.insts[inst].results;
 ///     results.first().map(|&v| format!("{} bytes", kernel.ty(v).elem.bytes()))
 /// });
-/// assert!(text.contains("= const 7  // 4 bytes\n"), "{text}");
+/// assert!(text.contains("= const 7.0  // 4 bytes\n"), "{text}");
 /// assert_eq!(parse_kernel(&text).expect("parses").to_string(), kernel.to_string());
 /// ```
 pub fn annotated(k: &Kernel, note: impl Fn(Inst) -> Option<String>) -> String {
