@@ -123,7 +123,10 @@ impl QuantMatmul {
             return Err(Error::Invalid(format!("weights of {len} bytes; [{n}, {k}] of {name} has {wanted}")));
         }
         if !x.len().is_multiple_of(k) {
-            return Err(Error::Invalid(format!("x has {} elements, which is not a whole number of rows of {k}", x.len())));
+            return Err(Error::Invalid(format!(
+                "x has {} elements, which is not a whole number of rows of {k}",
+                x.len()
+            )));
         }
         let rows = x.len() / k;
         if rows.checked_mul(n) != Some(y.len()) {

@@ -48,7 +48,8 @@ fn quant_matmul_is_near_the_naive_product_in_every_format() {
 #[test]
 fn generate_streams_what_it_returns() {
     let mut text = String::new();
-    let done = generate::generate(&model("llama-Q8_0"), "hello world", &options(), |piece| text += piece).expect("generates");
+    let done =
+        generate::generate(&model("llama-Q8_0"), "hello world", &options(), |piece| text += piece).expect("generates");
     let opened = hrx::Model::open(model("llama-Q8_0"), &options()).expect("opens");
     assert!(!done.tokens.is_empty());
     // A random model's tokens are no text: what is not UTF-8 is replaced.
@@ -58,7 +59,8 @@ fn generate_streams_what_it_returns() {
 
 #[test]
 fn embed_tells_texts_apart() {
-    let cosines = embed::cosines(&model("llama-Q8_0"), &["one text", "another text", "one text"], &options()).expect("embeds");
+    let cosines =
+        embed::cosines(&model("llama-Q8_0"), &["one text", "another text", "one text"], &options()).expect("embeds");
     assert!((cosines[0] - 1.0).abs() < 1e-5 && cosines[2] == cosines[0], "{cosines:?}");
     assert!(cosines[1] < 0.9999, "{cosines:?}");
 }

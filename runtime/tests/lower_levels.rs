@@ -1,6 +1,8 @@
 //! Kernels and quantised products called on the caller's memory: results, and what is refused.
 
+use hrx::device::{Buffer, Cpu, Device, DeviceError, DeviceInfo, KernelId, Launch, Recorded};
 use hrx::{CacheChoice, CallableKernel, Error, KernelArg, KernelStore, ModelOptions, QuantMatmul};
+use std::sync::Arc;
 
 fn store(threads: usize) -> KernelStore {
     let options = ModelOptions { threads, cache: CacheChoice::Disabled, ..ModelOptions::default() };
@@ -171,4 +173,62 @@ fn products_that_do_not_fit_are_refused() {
     assert_eq!(run(&w[1..], 128, 6), Err("weights of 203 bytes; [3, 64] of q8_0 has 204".into()));
     assert_eq!(run(&w, 127, 6), Err("x has 127 elements, which is not a whole number of rows of 64".into()));
     assert_eq!(run(&w, 128, 7), Err("y has 7 elements; 2 rows of 3 are due".into()));
+}
+
+/// The CPU as a device whose memory is not the host's.
+struct Remote(Cpu);
+
+impl Device for Remote {
+    fn info(&self) -> DeviceInfo {
+        self.0.info()
+    }
+
+    fn target(&self) -> &hrx::compiler::Target {
+        self.0.target()
+    }
+
+    fn alloc(&self, bytes: u64, what: &str) -> Result<Buffer, DeviceError> {
+        self.0.alloc(bytes, what)
+    }
+
+    fn place(&self, data: hrx::gguf::TensorData, what: &str) -> Result<Buffer, DeviceError> {
+        self.0.place(data, what)
+    }
+
+    fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) {
+        self.0.write(buffer, offset, bytes);
+    }
+
+    fn read(&self, buffer: &Buffer, offset: u64, bytes: &mut [u8]) {
+        self.0.read(buffer, offset, bytes);
+    }
+
+    fn load(&self, kernel: &hrx::ir::tile::Kernel, object: &[u8]) -> Result<KernelId, DeviceError> {
+        self.0.load(kernel, object)
+    }
+
+    unsafe fn record(&self, stages: Vec<Vec<Launch>>) -> Result<Box<dyn Recorded>, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.record(stages) }
+    }
+}
+
+#[test]
+fn a_device_with_memory_of_its_own_gives_the_same_results() {
+    let device = Arc::new(Remote(Cpu::new(2).expect("a CPU")));
+    let remote = KernelStore::new(device, hrx_cache::Cache::disabled(), Arc::new(|_: &str| ()));
+    let kernel = CallableKernel::from_text(&remote, SCALE).expect("compiles");
+    let x = [half::f16::ONE; 8];
+    let mut y = [100f32; 5];
+    let args = [KernelArg::i32(1), KernelArg::f32(0.5), KernelArg::read(&x), KernelArg::write(&mut y)];
+    // SAFETY: programs stay in their rows.
+    unsafe { kernel.launch(args).expect("runs") };
+    assert_eq!(y, [100.5, 100.5, 100.5, 100.5, 100.0], "read, added to, and the rest left alone");
+
+    let [mut here, mut there] = [[0f32; 600 * 8], [0f32; 600 * 8]];
+    for (store, y) in [(&store(2), &mut here), (&remote, &mut there)] {
+        let matmul = QuantMatmul::new(store, "Q5_K", 8, 256).expect("supported");
+        matmul.run(&weights(matmul.weight_bytes()), &rows(600 * 256), y).expect("runs");
+    }
+    assert!(here == there && here.iter().any(|&v| v != 0.0));
 }

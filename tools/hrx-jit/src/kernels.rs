@@ -96,9 +96,9 @@ fn summary(rows: &[(&ModelKernel, &KernelObject)]) -> String {
     let mut times: Vec<f64> = rows.iter().filter_map(|(_, o)| o.time).map(|t| 1e3 * t.as_secs_f64()).collect();
     times.sort_by(f64::total_cmp);
     let bytes: usize = rows.iter().map(|(_, o)| o.bytes.len()).sum();
-    let [decode, prefill] =
-        rows.iter().fold([0, 0], |[d, p], (k, _)| [d + k.decode, p + k.prefill]);
-    let mut text = format!("{} kernels, {bytes} bytes, {decode} launches a decode step, {prefill} a prefill step", rows.len());
+    let [decode, prefill] = rows.iter().fold([0, 0], |[d, p], (k, _)| [d + k.decode, p + k.prefill]);
+    let mut text =
+        format!("{} kernels, {bytes} bytes, {decode} launches a decode step, {prefill} a prefill step", rows.len());
     if let Some(worst) = times.last() {
         let sum: f64 = times.iter().sum();
         text += &format!("; compile {sum:.1} ms, median {:.1} ms, worst {worst:.1} ms", times[times.len() / 2]);

@@ -46,7 +46,12 @@ pub fn pick(names: &[&str], wanted: &str, whose: &str) -> Result<usize, String> 
         match found[..] {
             [] => {}
             [one] => return Ok(one),
-            _ => return Err(format!("{wanted:?} stands for several kernels of {whose}:{}", list(&mut found.into_iter()))),
+            _ => {
+                return Err(format!(
+                    "{wanted:?} stands for several kernels of {whose}:{}",
+                    list(&mut found.into_iter())
+                ));
+            }
         }
     }
     Err(format!("no kernel {wanted:?} in {whose}, which has:{}", list(&mut (0..names.len()))))
@@ -67,6 +72,11 @@ mod tests {
             picked("matmul").unwrap_err(),
             "\"matmul\" stands for several kernels of x:\n  matmul_q4_n8\n  matmul_q8_n8"
         );
-        assert!(picked("none").unwrap_err().ends_with("no kernel \"none\" in x, which has:\n  rope_k\n  rope\n  embed_q4\n  matmul_q4_n8\n  matmul_q8_n8".trim_start()));
+        assert!(
+            picked("none").unwrap_err().ends_with(
+                "no kernel \"none\" in x, which has:\n  rope_k\n  rope\n  embed_q4\n  matmul_q4_n8\n  matmul_q8_n8"
+                    .trim_start()
+            )
+        );
     }
 }

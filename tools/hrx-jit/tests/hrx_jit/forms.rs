@@ -89,7 +89,10 @@ fn of_several_kernels_one_is_chosen() {
     assert!(one.text().starts_with("kernel @second("), "{}", one.text());
     let object = run(&["--emit", "obj"]);
     assert_eq!(object.code, Some(1));
-    assert_eq!(object.err, "error: standard input: an object holds one kernel; choose one with --kernel: first, second\n");
+    assert_eq!(
+        object.err,
+        "error: standard input: an object holds one kernel; choose one with --kernel: first, second\n"
+    );
 }
 
 #[test]
