@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+/// The kernel cache is cut back to this size when something was added to it, the least recently used entries first.
+const CACHE_LIMIT: u64 = 1 << 30;
+
 /// Where warnings go: a damaged cache entry, a cache that can't be written.
 pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -143,6 +146,11 @@ impl KernelStore {
             let c = result?;
             self.keep(&keys[i], &kernels[i], &c);
             objects[i] = Some((c.object, Some(c.time)));
+        }
+        if !missing.is_empty()
+            && let Err(e) = self.cache.prune(CACHE_LIMIT)
+        {
+            self.cache_failed(&e);
         }
         let mut ids = Vec::with_capacity(kernels.len());
         let mut reports = Vec::new();
