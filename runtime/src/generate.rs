@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// When generation ends, and how tokens are chosen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct GenerateOptions {
     /// The most tokens to generate; none for as many as the context holds.
     pub max_tokens: Option<usize>,
@@ -19,12 +19,6 @@ pub struct GenerateOptions {
     pub ignore_eos: bool,
     /// Whether control tokens are part of the text.
     pub special: bool,
-}
-
-impl Default for GenerateOptions {
-    fn default() -> GenerateOptions {
-        GenerateOptions { max_tokens: None, sampler: SamplerOptions::default(), ignore_eos: false, special: false }
-    }
 }
 
 /// Why generation ended.

@@ -379,7 +379,7 @@ impl<'g> Lowerer<'g> {
                 }
                 let (x, which) = (self.f32(x), self.input(which));
                 let select = |output| kt::Rowwise { k, op: kt::RowOp::Copy, indexed: true, output }.into();
-                self.produce(node, t, &[Output::F32, Output::Q8], select, &|s| match s {
+                self.produce(node, t, forms(k.is_multiple_of(CHUNK)), select, &|s| match s {
                     Slot::NTokens => Some(Operand::RowCount(rows)),
                     Slot::NRows => Some(Operand::RowCount(Rows::Tokens)),
                     Slot::X => Some(Operand::Buf(x)),
@@ -413,7 +413,7 @@ impl<'g> Lowerer<'g> {
                 };
                 let (q, positions) = (self.f32(q), self.input(positions));
                 let layer = self.layer(cache);
-                let forms: &[Output] = if k % CHUNK == 0 { &[Output::F32, Output::Q8] } else { &[Output::F32] };
+                let forms = forms(k.is_multiple_of(CHUNK));
                 self.produce(node, t, forms, attention, &|s| match s {
                     Slot::NTokens => Some(Operand::RowCount(rows)),
                     Slot::NCtx => Some(Operand::NCtx),
@@ -454,11 +454,7 @@ impl<'g> Lowerer<'g> {
         let (k, group) = (graph.cols(t), graph.cols(weight));
         let residual = residual.map(|r| self.f32(r));
         let x = self.f32(x);
-        let forms: &[Output] = if residual.is_some() || k % CHUNK != 0 || group != k {
-            &[Output::F32]
-        } else {
-            &[Output::F32, Output::Q8]
-        };
+        let forms = forms(residual.is_none() && k.is_multiple_of(CHUNK) && group == k);
         let request = |output| match k == group {
             true => kt::RmsNorm { k, eps: Real(eps), residual: residual.is_some(), indexed: false, output }.into(),
             // Each head: the walk over heads without a rotation.
@@ -486,7 +482,7 @@ impl<'g> Lowerer<'g> {
         let rows = self.rows(t);
         let k = self.graph.cols(t);
         let [x, y] = [x, y].map(|v| v.map(|v| self.f32(v)));
-        let forms: &[Output] = if k % CHUNK == 0 { &[Output::F32, Output::Q8] } else { &[Output::F32] };
+        let forms = forms(k.is_multiple_of(CHUNK));
         let request = |output| kt::Rowwise { k, op, indexed: false, output }.into();
         self.produce(node, t, forms, request, &|s| match s {
             Slot::NTokens => Some(Operand::RowCount(rows)),
@@ -529,11 +525,7 @@ impl<'g> Lowerer<'g> {
             }
         };
         let residual = l.residual.map(|r| self.f32(r));
-        let forms: &[Output] = if l.residual.is_some() || n % tiling.program_rows != 0 {
-            &[Output::F32]
-        } else {
-            &[Output::F32, Output::Q8]
-        };
+        let forms = forms(l.residual.is_none() && n.is_multiple_of(tiling.program_rows));
         self.produce(node, t, forms, request, &|s| match s {
             Slot::NTokens => Some(Operand::RowCount(rows)),
             Slot::X | Slot::XCodes => Some(Operand::Buf(x[0])),
@@ -614,6 +606,11 @@ impl<'g> Lowerer<'g> {
             });
         }
     }
+}
+
+/// The forms that a kernel can write its result in: rows of f32, and blocks where it has `q8`.
+fn forms(q8: bool) -> &'static [Output] {
+    if q8 { &[Output::F32, Output::Q8] } else { &[Output::F32] }
 }
 
 /// Adds the output slots to an operand map.
