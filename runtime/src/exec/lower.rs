@@ -413,7 +413,8 @@ impl<'g> Lowerer<'g> {
                 };
                 let (q, positions) = (self.f32(q), self.input(positions));
                 let layer = self.layer(cache);
-                let forms = forms(k.is_multiple_of(CHUNK));
+                // A program writes whole heads.
+                let forms = forms(head_dim.is_multiple_of(CHUNK));
                 self.produce(node, t, forms, attention, &|s| match s {
                     Slot::NTokens => Some(Operand::RowCount(rows)),
                     Slot::NCtx => Some(Operand::NCtx),
