@@ -89,8 +89,8 @@ impl Session {
             Outputs::Last => (Mode::Prefill, [n_batch, 1]),
             Outputs::All | Outputs::Hidden => (Mode::Logits, [n_batch.min(OUTPUT_BATCH); 2]),
         };
-        let decode = Draft::new(graph, output, Mode::Decode, &shape, [1, 1])?;
-        let batch = Draft::new(graph, output, mode, &shape, limits)?;
+        let decode = Draft::new(graph, output, Mode::Decode, &shape, [1, 1]);
+        let batch = Draft::new(graph, output, mode, &shape, limits);
 
         let kv_bytes = kv_bytes(model, room);
         let arena_bytes = decode.arena_bytes().max(batch.arena_bytes());

@@ -13,7 +13,6 @@
 //! * [`kernels`]: requests to loaded kernels, by way of the cache.
 //! * [`program`]: all of it for one kind of step, recorded on a device.
 
-mod fusion;
 pub mod kernels;
 pub mod lower;
 pub mod plan;
