@@ -11,9 +11,11 @@ pub mod models;
 pub mod npy;
 pub mod sampler;
 mod session;
+mod summary;
 pub mod tokenizer;
 
 pub use error::Error;
-pub use generate::{GenerateOptions, Generated, Stop};
+pub use generate::{Event, GenerateOptions, Generated, Stop};
 pub use model::{CacheChoice, DEVICES, Model, ModelOptions, open_cache, open_device};
 pub use session::{Outputs, Session, SessionOptions};
+pub use summary::ModelSummary;
