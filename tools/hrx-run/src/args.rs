@@ -64,7 +64,9 @@ pub struct Args {
     pub tokens: Option<Tokens>,
 
     /// Evaluate the first N of --tokens in one prefill and the others one at a time [default: all in one prefill]
-    #[arg(long, value_name = "N", requires = "tokens", help_heading = "Input")]
+    // clap lets `requires` pass if something given conflicts with what is required, so these conflicts are said, too.
+    #[arg(long, value_name = "N", requires = "tokens", conflicts_with_all = ["prompt", "file", "chat"],
+        help_heading = "Input")]
     pub prefill: Option<usize>,
 
     /// The most tokens to generate; -1: until the model ends its text or the context is full [default: -1, but 0 with
@@ -210,7 +212,10 @@ fn parse_tokens(text: &str) -> Result<Tokens, String> {
 fn parse_seed(text: &str) -> Result<Seed, String> {
     match text {
         "-1" => Ok(Seed::Random),
-        _ => text.parse().map(Seed::Fixed).map_err(|_| format!("it must be a whole number from 0 to {}, or -1", u64::MAX)),
+        _ => text
+            .parse()
+            .map(Seed::Fixed)
+            .map_err(|_| format!("it must be a whole number from 0 to {}, or -1", u64::MAX)),
     }
 }
 

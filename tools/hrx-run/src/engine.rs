@@ -9,7 +9,9 @@ use crate::output::Output;
 use crate::stats::{self, Totals, ms};
 use hrx::npy::{NpyError, NpyWriter};
 use hrx::sampler::SamplerOptions;
-use hrx::{CacheChoice, Event, GenerateOptions, Generated, Model, ModelOptions, Outputs, Session, SessionOptions, Stop};
+use hrx::{
+    CacheChoice, Event, GenerateOptions, Generated, Model, ModelOptions, Outputs, Session, SessionOptions, Stop,
+};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::sync::Arc;
