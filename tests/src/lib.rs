@@ -4,3 +4,4 @@
 pub mod filetest;
 pub mod golden;
 pub mod logits;
+pub mod models;
