@@ -5,3 +5,4 @@ pub mod filetest;
 pub mod golden;
 pub mod logits;
 pub mod synthetic;
+pub mod models;
