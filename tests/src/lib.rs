@@ -4,5 +4,5 @@
 pub mod filetest;
 pub mod golden;
 pub mod logits;
-pub mod synthetic;
 pub mod models;
+pub mod synthetic;

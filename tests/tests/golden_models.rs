@@ -80,7 +80,10 @@ fn every_golden_is_as_close_as_its_anchor() {
             let noise = (found.rows[row] * size).sqrt();
             let margin = m.top2_margin[row];
             if margin > NOISE * noise {
-                failures.push(format!("{}: row {row}, decided by {margin:.2e}, flips at an error of {noise:.2e}", case.name));
+                failures.push(format!(
+                    "{}: row {row}, decided by {margin:.2e}, flips at an error of {noise:.2e}",
+                    case.name
+                ));
             }
         }
     }
