@@ -9,10 +9,14 @@
 
 mod cache_entry;
 mod gguf;
+mod graph_text;
 pub mod mutate;
+mod tile_text;
 
 pub use cache_entry::cache_entry;
 pub use gguf::gguf;
+pub use graph_text::graph_text;
+pub use tile_text::tile_text;
 
 /// How far an input got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,4 +39,9 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: &[Target] = &[Target { name: "cache_entry", run: cache_entry }, Target { name: "gguf", run: gguf }];
+pub const TARGETS: &[Target] = &[
+    Target { name: "cache_entry", run: cache_entry },
+    Target { name: "gguf", run: gguf },
+    Target { name: "graph_text", run: graph_text },
+    Target { name: "tile_text", run: tile_text },
+];

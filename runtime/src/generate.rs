@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// When generation ends, and how tokens are chosen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct GenerateOptions {
     /// The most tokens to generate; none for as many as the context holds.
     pub max_tokens: Option<usize>,
@@ -19,12 +19,8 @@ pub struct GenerateOptions {
     pub ignore_eos: bool,
     /// Whether control tokens are part of the text.
     pub special: bool,
-}
-
-impl Default for GenerateOptions {
-    fn default() -> GenerateOptions {
-        GenerateOptions { max_tokens: None, sampler: SamplerOptions::default(), ignore_eos: false, special: false }
-    }
+    /// How many tokens of the prompt are evaluated together, the others one at a time; none for all.
+    pub prefill: Option<usize>,
 }
 
 /// Why generation ended.
@@ -47,9 +43,9 @@ pub struct Generated {
     pub tokens: Vec<u32>,
     /// Why it ended.
     pub stop: Stop,
-    /// Tokens of the prompt.
+    /// Tokens of the prompt that were evaluated.
     pub prompt_tokens: usize,
-    /// Time for the prompt.
+    /// Time for evaluating the prompt.
     pub prefill: Duration,
     /// Time for the steps after it, as many as `decode_steps`.
     pub decode: Duration,
@@ -57,6 +53,17 @@ pub struct Generated {
     pub decode_steps: usize,
     /// Time from the call to the first token.
     pub first_token: Option<Duration>,
+}
+
+/// What happens while a session generates.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// Tokens of the prompt have been evaluated: so many of so many.
+    Prompt(usize, usize),
+    /// A row of output: of each position if the session computes every one, else of the last of each step.
+    Row(&'a [f32]),
+    /// Whole characters of generated text.
+    Text(&'a str),
 }
 
 impl Session {
@@ -72,23 +79,45 @@ impl Session {
         options: &GenerateOptions,
         mut on_text: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Generated, Error> {
-        let tokenizer = model.tokenizer()?;
+        self.generate_with(model, prompt, options, |event| match event {
+            Event::Text(text) => on_text(text),
+            Event::Prompt(..) | Event::Row(_) => ControlFlow::Continue(()),
+        })
+    }
+
+    /// As [`generate`](Session::generate), with all that happens told to `on_event`; it may end the generation at any
+    /// time, even in the middle of the prompt. The repeat penalty looks at what was in the session before, too.
+    ///
+    /// # Errors
+    /// As [`generate`](Session::generate).
+    pub fn generate_with(
+        &mut self,
+        model: &Model,
+        prompt: &[u32],
+        options: &GenerateOptions,
+        mut on_event: impl FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<Generated, Error> {
         let mut sampler = Sampler::new(options.sampler.clone())?;
-        prompt.iter().for_each(|&t| sampler.accept(t));
-        let mut text = StreamDecoder::new(tokenizer, options.special);
+        self.tokens().iter().chain(prompt).for_each(|&t| sampler.accept(t));
         let start = Instant::now();
-        let mut logits = self.eval(prompt)?;
-        let prefill = start.elapsed();
         let mut out = Generated {
             tokens: Vec::new(),
             stop: Stop::MaxTokens,
-            prompt_tokens: prompt.len(),
-            prefill,
+            prompt_tokens: 0,
+            prefill: Duration::ZERO,
             decode: Duration::ZERO,
             decode_steps: 0,
             first_token: None,
         };
-        while options.max_tokens.is_none_or(|n| out.tokens.len() < n) {
+        let Some(mut logits) = self.prompt(prompt, options, &mut out, &mut on_event)? else {
+            return Ok(out);
+        };
+        if options.max_tokens == Some(0) {
+            return Ok(out);
+        }
+        let tokenizer = model.tokenizer()?;
+        let mut text = StreamDecoder::new(tokenizer, options.special);
+        loop {
             let token = sampler.sample(&mut logits);
             sampler.accept(token);
             out.first_token.get_or_insert_with(|| start.elapsed());
@@ -98,7 +127,7 @@ impl Session {
             }
             out.tokens.push(token);
             let piece = text.push(token);
-            if !piece.is_empty() && on_text(&piece).is_break() {
+            if !piece.is_empty() && on_event(Event::Text(&piece)).is_break() {
                 out.stop = Stop::Caller;
                 break;
             }
@@ -113,12 +142,49 @@ impl Session {
             logits = self.eval(&[token])?;
             out.decode += step.elapsed();
             out.decode_steps += 1;
+            if on_event(Event::Row(&logits)).is_break() {
+                out.stop = Stop::Caller;
+                break;
+            }
         }
         let rest = text.finish();
         if !rest.is_empty() {
-            let _ = on_text(&rest);
+            let _ = on_event(Event::Text(&rest));
         }
         Ok(out)
+    }
+
+    /// Evaluates the prompt in steps; returns the last row, or nothing if the caller ended it.
+    fn prompt(
+        &mut self,
+        prompt: &[u32],
+        options: &GenerateOptions,
+        out: &mut Generated,
+        on_event: &mut impl FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<Option<Vec<f32>>, Error> {
+        // All or nothing: a prompt that does not fit is refused before its first step.
+        self.check(prompt)?;
+        let (first, rest) = prompt.split_at(options.prefill.unwrap_or(prompt.len()).min(prompt.len()));
+        let mut logits = Vec::new();
+        for step in first.chunks(self.n_batch() as usize).chain(rest.chunks(1)) {
+            let mut flow = ControlFlow::Continue(());
+            let start = Instant::now();
+            self.eval_rows(step, |row| {
+                if flow.is_continue() {
+                    flow = on_event(Event::Row(row));
+                }
+                logits.clear();
+                logits.extend_from_slice(row);
+                Ok(())
+            })?;
+            out.prefill += start.elapsed();
+            out.prompt_tokens += step.len();
+            if flow.is_break() || on_event(Event::Prompt(out.prompt_tokens, prompt.len())).is_break() {
+                out.stop = Stop::Caller;
+                return Ok(None);
+            }
+        }
+        Ok(Some(logits))
     }
 }
 

@@ -80,13 +80,15 @@ pub mod models;
 pub mod npy;
 pub mod sampler;
 mod session;
+mod summary;
 pub mod tokenizer;
 
 pub use error::Error;
 pub use exec::KernelStore;
-pub use generate::{GenerateOptions, Generated, Stop};
+pub use generate::{Event, GenerateOptions, Generated, Stop};
 pub use kernel::{CallableKernel, KernelArg, Plain};
 pub use matmul::QuantMatmul;
 pub use model::{CacheChoice, DEVICES, Model, ModelOptions, open_cache, open_device};
 pub use session::{Outputs, Session, SessionOptions};
+pub use summary::ModelSummary;
 pub use {hrx_compiler as compiler, hrx_ir as ir, hrx_templates as templates};

@@ -60,8 +60,11 @@ pub struct Session {
     outputs: Outputs,
     cols: u32,
     n_ctx: u32,
-    used: u32,
+    n_batch: u32,
+    /// What is in the cache, in order.
+    tokens: Vec<u32>,
     kv_bytes: u64,
+    arena_bytes: u64,
 }
 
 impl Session {
@@ -91,14 +94,14 @@ impl Session {
         let mut ropes = RopeTables::default();
         let mut tables = |d: &Draft| d.lowered().ropes.specs().iter().map(|&s| ropes.index_of(s)).collect::<Vec<_>>();
         let (decode_tables, batch_tables) = (tables(&decode), tables(&batch));
-        let max_tokens = u64::from(max_tokens);
+        let room_tokens = u64::from(max_tokens);
         let input = |n: u64| device.alloc(4 * n, "inputs");
         let bindings = Bindings {
             n_ctx: room,
             weights: model.place(&*device)?,
             inputs: HashMap::from([
-                (Input::Tokens, input(max_tokens)?),
-                (Input::Positions, input(max_tokens)?),
+                (Input::Tokens, input(room_tokens)?),
+                (Input::Positions, input(room_tokens)?),
                 (Input::OutputRows, input(u64::from(max_outputs))?),
             ]),
             caches: graph
@@ -109,7 +112,7 @@ impl Session {
                 .specs()
                 .iter()
                 .map(|s| {
-                    let n = max_tokens * u64::from(s.n_rot / 2);
+                    let n = room_tokens * u64::from(s.n_rot / 2);
                     Ok([input(n)?, input(n)?])
                 })
                 .collect::<Result<_, Error>>()?,
@@ -125,19 +128,31 @@ impl Session {
             outputs: options.outputs,
             cols: graph.cols(output),
             n_ctx,
-            used: 0,
+            n_batch: max_tokens,
+            tokens: Vec::new(),
             kv_bytes,
+            arena_bytes,
         })
     }
 
     /// Tokens in the cache.
     pub fn used(&self) -> u32 {
-        self.used
+        self.tokens.len() as u32
+    }
+
+    /// The tokens in the cache, in order.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
     }
 
     /// The most tokens that the cache can hold.
     pub fn n_ctx(&self) -> u32 {
         self.n_ctx
+    }
+
+    /// The most tokens of one step.
+    pub fn n_batch(&self) -> u32 {
+        self.n_batch
     }
 
     /// Columns of a row of output: the vocabulary, or the hidden state.
@@ -150,6 +165,11 @@ impl Session {
         self.kv_bytes
     }
 
+    /// Bytes of activations, shared by all steps.
+    pub fn activation_bytes(&self) -> u64 {
+        self.arena_bytes
+    }
+
     /// Launches of a decode step, and its stages.
     pub fn decode_launches(&self) -> (usize, usize) {
         (self.decode.launches(), self.decode.stages())
@@ -160,10 +180,10 @@ impl Session {
     /// # Errors
     /// If there are not so many.
     pub fn truncate(&mut self, n: u32) -> Result<(), Error> {
-        if n > self.used {
-            return Err(Error::Invalid(format!("can't cut back to {n} tokens: there are {}", self.used)));
+        if n > self.used() {
+            return Err(Error::Invalid(format!("can't cut back to {n} tokens: there are {}", self.used())));
         }
-        self.used = n;
+        self.tokens.truncate(n as usize);
         Ok(())
     }
 
@@ -188,7 +208,7 @@ impl Session {
             self.write_inputs(now, every);
             let program = if n == 1 { &mut self.decode } else { &mut self.batch };
             program.replay(n, if every { n } else { 1 })?;
-            self.used += n;
+            self.tokens.extend_from_slice(now);
             let wanted = if every { n } else { u32::from(later.is_empty()) };
             for i in 0..wanted {
                 read_row(&*self.device, program.output(), i, &mut row);
@@ -213,7 +233,7 @@ impl Session {
         Ok(last)
     }
 
-    fn check(&self, tokens: &[u32]) -> Result<(), Error> {
+    pub(crate) fn check(&self, tokens: &[u32]) -> Result<(), Error> {
         if tokens.is_empty() {
             return Err(Error::Invalid("there are no tokens to evaluate".into()));
         }
@@ -221,17 +241,17 @@ impl Session {
         if let Some(bad) = tokens.iter().find(|&&t| t >= n_vocab) {
             return Err(Error::Invalid(format!("token {bad} is not one of the vocabulary's {n_vocab}")));
         }
-        let free = (self.n_ctx - self.used) as usize;
+        let free = (self.n_ctx - self.used()) as usize;
         if tokens.len() > free {
             let wanted = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
-            return Err(Error::ContextFull { n_ctx: self.n_ctx, used: self.used, wanted });
+            return Err(Error::ContextFull { n_ctx: self.n_ctx, used: self.used(), wanted });
         }
         Ok(())
     }
 
     fn write_inputs(&self, tokens: &[u32], every: bool) {
         let n = tokens.len() as i32;
-        let first = self.used as i32;
+        let first = self.used() as i32;
         let positions: Vec<i32> = (first..first + n).collect();
         let ids: Vec<i32> = tokens.iter().map(|&t| t as i32).collect();
         let rows: Vec<i32> = if every { (0..n).collect() } else { vec![n - 1] };

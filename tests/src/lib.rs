@@ -4,3 +4,5 @@
 pub mod filetest;
 pub mod golden;
 pub mod logits;
+pub mod models;
+pub mod synthetic;

@@ -164,12 +164,12 @@ impl<'c> Codegen<'c, '_> {
             let mut rows: Vec<Tile<'c>> = group.chunks(inner).map(|r| r.to_vec()).collect();
             while rows.len() > 1 {
                 let half = rows.len().next_power_of_two() / 2;
-                for i in half..rows.len() {
-                    for j in 0..inner {
-                        rows[i - half][j] = self.combine(op, ty.elem, rows[i - half][j], rows[i][j])?;
+                let upper = rows.split_off(half);
+                for (low, high) in rows.iter_mut().zip(upper) {
+                    for (x, y) in low.iter_mut().zip(high) {
+                        *x = self.combine(op, ty.elem, *x, y)?;
                     }
                 }
-                rows.truncate(half);
             }
             out.extend(rows.remove(0));
         }

@@ -80,7 +80,9 @@ impl ChatTemplate {
         }
         for (key, _) in metadata.iter() {
             let variant = key.strip_prefix(KEY).and_then(|rest| rest.strip_prefix('.'));
-            if let (Some(name), Some(source)) = (variant, metadata.str(key)?) {
+            if let Some(name) = variant
+                && let Some(source) = metadata.str(key)?
+            {
                 sources.push((name, source));
             }
         }

@@ -55,7 +55,10 @@ fn tokenizer(tokens: &[&str]) -> Tokenizer {
 fn a_file_without_a_template_gets_the_one_of_its_tokens() {
     let messages = [Message::new("system", "S"), Message::new("user", "Hi "), Message::new("assistant", "Yo")];
     let options = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
-    let metadata = crate::gguf::Gguf::from_bytes(crate::gguf::write::Builder::new().to_bytes().unwrap()).unwrap();
+    // Metadata of other types than text are nobody's template.
+    let mut file = crate::gguf::write::Builder::new();
+    file.value("general.languages", vec!["en"]).value("general.alignment", 32u32);
+    let metadata = crate::gguf::Gguf::from_bytes(file.to_bytes().unwrap()).unwrap();
     for (special, name, prompt) in [
         (
             "<|im_start|>",

@@ -29,7 +29,7 @@ impl Drafts {
     /// Lowers a model's graph for steps of up to `n_batch` tokens.
     ///
     /// # Errors
-    /// If the graph has no such output, or no kernel supports what it asks for.
+    /// If the graph has no such output.
     pub fn new(graph: &Graph, outputs: Outputs, n_batch: u32, target: &Target) -> Result<Drafts, Error> {
         let name = if outputs == Outputs::Hidden { HIDDEN } else { LOGITS };
         let output = graph.output(name).ok_or_else(|| Error::Invalid(format!("the model has no output {name}")))?;
@@ -38,8 +38,8 @@ impl Drafts {
             Outputs::Last => (Mode::Prefill, [n_batch, 1]),
             Outputs::All | Outputs::Hidden => (Mode::Logits, [n_batch.min(OUTPUT_BATCH); 2]),
         };
-        let decode = Draft::new(graph, output, Mode::Decode, &shape, [1, 1])?;
-        let batch = Draft::new(graph, output, mode, &shape, [max_tokens, max_outputs])?;
+        let decode = Draft::new(graph, output, Mode::Decode, &shape, [1, 1]);
+        let batch = Draft::new(graph, output, mode, &shape, [max_tokens, max_outputs]);
         Ok(Drafts { decode, batch, output, max_tokens, max_outputs })
     }
 

@@ -16,7 +16,6 @@
 //! * [`drafts`]: the programs of a session before they are recorded.
 
 pub mod drafts;
-mod fusion;
 pub mod kernels;
 pub mod lower;
 pub mod objects;

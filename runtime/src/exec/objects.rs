@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// Where warnings go: a damaged cache entry, a cache that can't be written.
 pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// The kernel cache is cut back to this size when something was added to it, the least recently used entries first.
+const CACHE_LIMIT: u64 = 1 << 30;
+
 /// The key of a cache entry's metadata under which the time of compiling is.
 const COMPILE_MS: &str = "compile_ms";
 
@@ -84,6 +87,11 @@ impl Objects {
             let key = self.key(kernels[i]);
             self.keep(&key, kernels[i], &c);
             objects[i] = Some(KernelObject { key, bytes: c.object, time: Some(c.time), cached: false });
+        }
+        if !missing.is_empty()
+            && let Err(e) = self.cache.prune(CACHE_LIMIT)
+        {
+            self.failed(&e);
         }
         Ok(Made { objects: objects.into_iter().flatten().collect(), compile })
     }

@@ -15,7 +15,7 @@
 
 use std::collections::HashSet;
 
-use super::{GgmlType, ValueType};
+use super::{GgmlType, Value, ValueType};
 
 /// A metadata value to be written. Made from Rust's numbers, booleans, strings, and vectors of them with `into()`.
 #[allow(missing_docs, reason = "the variants are the types of ValueType")]
@@ -69,6 +69,27 @@ from_scalars! {
     Bool(bool) = |v| v;
     String(&str) = |v: &str| v.as_bytes().to_vec();
     String(&[u8]) = |v: &[u8]| v.to_vec();
+}
+
+/// A value that was read, to be written again.
+impl From<Value<'_>> for OwnedValue {
+    fn from(value: Value<'_>) -> OwnedValue {
+        match value {
+            Value::U8(v) => v.into(),
+            Value::I8(v) => v.into(),
+            Value::U16(v) => v.into(),
+            Value::I16(v) => v.into(),
+            Value::U32(v) => v.into(),
+            Value::I32(v) => v.into(),
+            Value::U64(v) => v.into(),
+            Value::I64(v) => v.into(),
+            Value::F32(v) => v.into(),
+            Value::F64(v) => v.into(),
+            Value::Bool(v) => v.into(),
+            Value::String(v) => v.into(),
+            Value::Array(v) => OwnedValue::Array(v.element_type(), v.iter().map(OwnedValue::from).collect()),
+        }
+    }
 }
 
 impl OwnedValue {

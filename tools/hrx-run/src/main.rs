@@ -1,2 +1,71 @@
-//! hrx-run
-fn main() {}
+//! hrx-run: continues a text, holds a conversation, or writes logits, with a model from a GGUF file.
+//!
+//! * [`args`]: the command line, whose help is the manual.
+//! * [`engine`]: opens the model and evaluates; everything else goes through it.
+//! * [`complete`]: a text or token ids, once. [`chat`]: a conversation, with [`lines`] to read it from.
+//! * [`console`]: what people see on standard error. [`output`]: the text on standard output.
+//! * [`clock`]: time since the process started. [`stats`]: the numbers of a run. [`interrupt`]: Ctrl-C.
+
+mod args;
+mod chat;
+mod clock;
+mod complete;
+mod console;
+mod engine;
+mod failure;
+mod input;
+mod interrupt;
+mod lines;
+mod output;
+mod stats;
+
+use args::Args;
+use clap::Parser;
+use clock::Clock;
+use console::Console;
+use failure::Failure;
+use output::Output;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+fn main() -> ExitCode {
+    let clock = Clock::start();
+    let args = Args::parse();
+    let console = Arc::new(Console::new());
+    let done = run(&args, clock, &console);
+    console.clear();
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            console.line(&format!("error: {}", one_line(&failure.to_string())));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args, clock: Clock, console: &Arc<Console>) -> Result<u8, Failure> {
+    if args.list_devices {
+        return list_devices(args).map(|()| 0);
+    }
+    if args.chat { chat::run(args, clock, console) } else { complete::run(args, clock, console) }
+}
+
+fn list_devices(args: &Args) -> Result<(), Failure> {
+    let mut output = Output::new();
+    for name in hrx::DEVICES {
+        let device = hrx::open_device(name, args.threads()).map_err(hrx::Error::from)?;
+        let info = device.info();
+        let mib = |bytes: u64| bytes >> 20;
+        let (memory, free) = (mib(info.memory), mib(info.free));
+        let text = format!("{}: {}, {memory} MiB of memory, {free} MiB free\n", info.name, info.description);
+        if output.write(&text).is_break() {
+            break;
+        }
+    }
+    output.finish()
+}
+
+/// An error is one line, whatever its parts had in mind.
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
+}

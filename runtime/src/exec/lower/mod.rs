@@ -1,16 +1,20 @@
 //! Lowers a graph to kernel requests: fusion, and the form of each activation.
 //!
 //! Nodes are visited in order. One that another node's kernel takes over (a *part*) makes no step of its own; the
-//! [`Fusion`] pass decides which. Every other node (a *root*) makes the step for itself and its parts.
+//! `fusion` pass decides which. Every other node (a *root*) makes the step for itself and its parts.
 
-use super::fusion::{Fusion, needed_nodes};
+mod attention;
+mod fusion;
+mod linear;
+
 use super::rope::RopeTables;
 use cranelift_entity::{PrimaryMap, entity_impl};
-use hrx_ir::graph::{Graph, Input, KvCache, Node, Op, RopeSpec, RopeStyle, Rows, Tensor};
+use fusion::{Fusion, needed_nodes};
+use hrx_ir::graph::{Graph, Input, KvCache, Node, Op, Rows, Tensor};
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::{Content, Elem};
 use hrx_templates as kt;
-use hrx_templates::{Output, Real, Request, Slot, TargetShape, TemplateError, WeightType};
+use hrx_templates::{Output, Real, Request, Slot, TargetShape, WeightType};
 use std::collections::{HashMap, HashSet};
 
 /// A range of activation memory: rows of one form of one tensor.
@@ -99,11 +103,9 @@ pub const CACHE_ELEM: Elem = Elem::F16;
 /// Tokens of a launch for which prefill kernels are cut.
 const PREFILL_TOKENS: u32 = 64;
 
-/// Lowers the part of a graph that its output `output` needs.
-///
-/// # Errors
-/// If no kernel supports what the graph asks for.
-pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape) -> Result<Lowered, TemplateError> {
+/// Lowers the part of a graph that its output `output` needs. Whether the kernels asked for exist is for their templates
+/// to say.
+pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape) -> Lowered {
     let needed = needed_nodes(graph, output);
     let fusion = Fusion::find(graph, &needed, output);
     let mut l = Lowerer {
@@ -124,19 +126,13 @@ pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape) -> 
         l.want_inputs(node);
     }
     for &node in &roots {
-        l.node(node)?;
+        l.node(node);
     }
     let output = l.f32(output);
-    Ok(Lowered {
-        steps: l.steps,
-        bufs: l.bufs,
-        ropes: l.ropes,
-        caches: graph.caches().map(|(_, c)| c).collect(),
-        output,
-    })
+    Lowered { steps: l.steps, bufs: l.bufs, ropes: l.ropes, caches: graph.caches().map(|(_, c)| c).collect(), output }
 }
 
-pub(super) fn weight_type(graph: &Graph, t: Tensor) -> WeightType {
+fn weight_type(graph: &Graph, t: Tensor) -> WeightType {
     match graph.weight(t).map(|w| w.content) {
         Some(Content::Quant(f)) => WeightType::Quant(f),
         Some(Content::Elem(e)) => WeightType::Float(e),
@@ -144,7 +140,7 @@ pub(super) fn weight_type(graph: &Graph, t: Tensor) -> WeightType {
     }
 }
 
-pub(super) fn linear_input(graph: &Graph, weight: Tensor) -> Output {
+fn linear_input(graph: &Graph, weight: Tensor) -> Output {
     kt::Linear::input(weight_type(graph, weight))
 }
 
@@ -161,17 +157,6 @@ struct Lowerer<'g> {
     steps: Vec<Step>,
     bufs: PrimaryMap<Buf, BufData>,
     ropes: RopeTables,
-}
-
-/// A linear layer as its kernel sees it: the product, and what its root adds to it.
-struct LinearParts {
-    x: Tensor,
-    weight: Tensor,
-    up: Option<(Tensor, kt::Activation)>,
-    bias: Option<Tensor>,
-    residual: Option<Tensor>,
-    scale: Option<f32>,
-    softcap: Option<f32>,
 }
 
 impl<'g> Lowerer<'g> {
@@ -192,51 +177,6 @@ impl<'g> Lowerer<'g> {
         let forms = self.wanted.entry(t).or_default();
         if !forms.contains(&form) {
             forms.push(form);
-        }
-    }
-
-    /// The linear layer that a root is about, if it is about one.
-    fn linear_parts(&self, node: Node) -> Option<LinearParts> {
-        let plain = |t: Tensor| match self.part_op(t) {
-            Some(&Op::Linear { x, weight, bias }) => {
-                Some(LinearParts { x, weight, up: None, bias, residual: None, scale: None, softcap: None })
-            }
-            _ => None,
-        };
-        match *self.graph.op(node) {
-            Op::Linear { x, weight, bias } => {
-                Some(LinearParts { x, weight, up: None, bias, residual: None, scale: None, softcap: None })
-            }
-            Op::Glu { gate, up, act } => match (plain(gate), plain(up)) {
-                (Some(g), Some(u)) => Some(LinearParts { up: Some((u.weight, activation(act))), ..g }),
-                _ => None,
-            },
-            Op::Add { a, b } => match (plain(a), plain(b)) {
-                (Some(l), _) => Some(LinearParts { residual: Some(b), ..l }),
-                (None, Some(l)) => Some(LinearParts { residual: Some(a), ..l }),
-                _ => None,
-            },
-            Op::Scale { x, by } => plain(x).map(|l| LinearParts { scale: Some(by), ..l }),
-            Op::SoftCap { x, cap } => plain(x).map(|l| LinearParts { softcap: Some(cap), ..l }),
-            _ => None,
-        }
-    }
-
-    /// The norm whose result is `x`, if it goes into the kernels that read it: where there is one token, and all readers
-    /// are linear layers.
-    fn norm_into(&self, x: Tensor) -> Option<(Tensor, Tensor, f32)> {
-        let x = self.resolve(x);
-        let linear_only = || self.graph.users(x).iter().all(|&n| matches!(self.graph.op(n), Op::Linear { .. }));
-        match self.graph.producer_op(x) {
-            Some(&Op::RmsNorm { x: input, weight, eps })
-                if self.mode == Mode::Decode
-                    && x != self.output
-                    && linear_only()
-                    && self.graph.cols(weight) == self.graph.cols(input) =>
-            {
-                Some((input, weight, eps))
-            }
-            _ => None,
         }
     }
 
@@ -333,11 +273,12 @@ impl<'g> Lowerer<'g> {
         }
     }
 
-    fn node(&mut self, node: Node) -> Result<(), TemplateError> {
+    fn node(&mut self, node: Node) {
         let graph = self.graph;
         let t = graph.result(node);
         if let Some(l) = self.linear_parts(node) {
-            return self.linear(node, t, &l);
+            self.linear(node, t, &l);
+            return;
         }
         let rows = self.rows(t);
         let k = graph.cols(t);
@@ -365,7 +306,7 @@ impl<'g> Lowerer<'g> {
                 for (x, residual) in [(a, b), (b, a)] {
                     if let Some(&Op::RmsNorm { x, weight, eps }) = self.part_op(x) {
                         self.norm(node, t, [x, weight], eps, Some(residual));
-                        return Ok(());
+                        return;
                     }
                 }
                 self.rowwise(node, t, kt::RowOp::Add, [Some(a), Some(b)]);
@@ -375,11 +316,11 @@ impl<'g> Lowerer<'g> {
             Op::SoftCap { x, cap } => self.rowwise(node, t, kt::RowOp::Softcap(Real(cap)), [Some(x), None]),
             Op::SelectRows { x, rows: which } => {
                 if self.mode == Mode::Decode {
-                    return Ok(());
+                    return;
                 }
                 let (x, which) = (self.f32(x), self.input(which));
                 let select = |output| kt::Rowwise { k, op: kt::RowOp::Copy, indexed: true, output }.into();
-                self.produce(node, t, &[Output::F32, Output::Q8], select, &|s| match s {
+                self.produce(node, t, forms(k.is_multiple_of(CHUNK)), select, &|s| match s {
                     Slot::NTokens => Some(Operand::RowCount(rows)),
                     Slot::NRows => Some(Operand::RowCount(Rows::Tokens)),
                     Slot::X => Some(Operand::Buf(x)),
@@ -395,39 +336,9 @@ impl<'g> Lowerer<'g> {
                 });
             }
             Op::KvStore { k, v, positions, cache } => self.kv_store(node, [k, v, positions, cache]),
-            Op::Attention { q, positions, cache, n_head, n_kv_head, head_dim, scale, window, softcap } => {
-                let tokens = if self.mode == Mode::Decode { 1 } else { PREFILL_TOKENS };
-                let tiling = kt::AttentionTiling::choose(&self.shape, n_head / n_kv_head, head_dim, tokens);
-                let attention = move |output| {
-                    Request::from(kt::Attention {
-                        heads: n_head,
-                        kv_heads: n_kv_head,
-                        head_dim,
-                        cache: CACHE_ELEM,
-                        window,
-                        scale: Real(scale),
-                        softcap: softcap.map(Real),
-                        output,
-                        tiling,
-                    })
-                };
-                let (q, positions) = (self.f32(q), self.input(positions));
-                let layer = self.layer(cache);
-                let forms: &[Output] = if k % CHUNK == 0 { &[Output::F32, Output::Q8] } else { &[Output::F32] };
-                self.produce(node, t, forms, attention, &|s| match s {
-                    Slot::NTokens => Some(Operand::RowCount(rows)),
-                    Slot::NCtx => Some(Operand::NCtx),
-                    Slot::HeadStride => Some(Operand::HeadStride(head_dim)),
-                    Slot::Positions => Some(positions),
-                    Slot::X => Some(Operand::Buf(q)),
-                    Slot::KeyCache => Some(Operand::Keys(layer)),
-                    Slot::ValueCache => Some(Operand::Values(layer)),
-                    _ => None,
-                });
-            }
+            Op::Attention { .. } => self.attention(node),
             Op::Linear { .. } => unreachable!("linear roots were handled before"),
         }
-        Ok(())
     }
 
     fn input(&self, t: Tensor) -> Operand {
@@ -444,49 +355,11 @@ impl<'g> Lowerer<'g> {
         }
     }
 
-    /// A norm of whole rows or of each head, with a residual added where one is given.
-    fn norm(&mut self, node: Node, t: Tensor, [x, weight]: [Tensor; 2], eps: f32, residual: Option<Tensor>) {
-        if residual.is_none() && self.norm_into(t).is_some() {
-            return;
-        }
-        let graph = self.graph;
-        let rows = self.rows(t);
-        let (k, group) = (graph.cols(t), graph.cols(weight));
-        let residual = residual.map(|r| self.f32(r));
-        let x = self.f32(x);
-        let forms: &[Output] = if residual.is_some() || k % CHUNK != 0 || group != k {
-            &[Output::F32]
-        } else {
-            &[Output::F32, Output::Q8]
-        };
-        let request = |output| match k == group {
-            true => kt::RmsNorm { k, eps: Real(eps), residual: residual.is_some(), indexed: false, output }.into(),
-            // Each head: the walk over heads without a rotation.
-            false => kt::Rope {
-                heads: k / group,
-                head_dim: group,
-                n_rot: 0,
-                rotation: kt::Rotation::None,
-                norm: Some(Real(eps)),
-                scale: None,
-                output: kt::RopeOutput::F32,
-            }
-            .into(),
-        };
-        self.produce(node, t, forms, request, &|s| match s {
-            Slot::NTokens => Some(Operand::RowCount(rows)),
-            Slot::X => Some(Operand::Buf(x)),
-            Slot::NormWeight => Some(Operand::Weight(weight)),
-            Slot::Residual => residual.map(Operand::Buf),
-            _ => None,
-        });
-    }
-
     fn rowwise(&mut self, node: Node, t: Tensor, op: kt::RowOp, [x, y]: [Option<Tensor>; 2]) {
         let rows = self.rows(t);
         let k = self.graph.cols(t);
         let [x, y] = [x, y].map(|v| v.map(|v| self.f32(v)));
-        let forms: &[Output] = if k % CHUNK == 0 { &[Output::F32, Output::Q8] } else { &[Output::F32] };
+        let forms = forms(k.is_multiple_of(CHUNK));
         let request = |output| kt::Rowwise { k, op, indexed: false, output }.into();
         self.produce(node, t, forms, request, &|s| match s {
             Slot::NTokens => Some(Operand::RowCount(rows)),
@@ -495,125 +368,11 @@ impl<'g> Lowerer<'g> {
             _ => None,
         });
     }
+}
 
-    fn linear(&mut self, node: Node, t: Tensor, l: &LinearParts) -> Result<(), TemplateError> {
-        let graph = self.graph;
-        let rows = self.rows(t);
-        let norm = self.norm_into(l.x);
-        let weight = weight_type(graph, l.weight);
-        let (n, k) = (graph.cols(t), graph.cols(l.x));
-        // Few outputs want the kernel that decode uses.
-        let many = match self.mode {
-            Mode::Decode => false,
-            Mode::Prefill => rows == Rows::Tokens,
-            Mode::Logits => true,
-        };
-        let tiling = kt::LinearTiling::choose(&self.shape, if many { PREFILL_TOKENS } else { 1 });
-        let request = |output| {
-            Request::from(kt::Linear {
-                gated: l.up.map(|(up, activation)| kt::Gated { up: weight_type(graph, up), activation }),
-                norm: norm.map(|(_, _, eps)| Real(eps)),
-                bias: l.bias.is_some(),
-                scale: l.scale.map(Real),
-                softcap: l.softcap.map(Real),
-                residual: l.residual.is_some(),
-                output,
-                ..kt::Linear::new(n, k, weight, tiling)
-            })
-        };
-        let x = match norm {
-            Some((input, ..)) => vec![self.f32(input)],
-            None => {
-                let x = self.resolve(l.x);
-                self.places[&(x, kt::Linear::input(weight))].clone()
-            }
-        };
-        let residual = l.residual.map(|r| self.f32(r));
-        let forms: &[Output] = if l.residual.is_some() || n % tiling.program_rows != 0 {
-            &[Output::F32]
-        } else {
-            &[Output::F32, Output::Q8]
-        };
-        self.produce(node, t, forms, request, &|s| match s {
-            Slot::NTokens => Some(Operand::RowCount(rows)),
-            Slot::X | Slot::XCodes => Some(Operand::Buf(x[0])),
-            Slot::XScales => x.get(1).copied().map(Operand::Buf),
-            Slot::NormWeight => norm.map(|(_, w, _)| Operand::Weight(w)),
-            Slot::Weight(0) => Some(Operand::Weight(l.weight)),
-            Slot::Weight(_) => l.up.map(|(up, _)| Operand::Weight(up)),
-            Slot::Bias => l.bias.map(Operand::Weight),
-            Slot::Residual => residual.map(Operand::Buf),
-            _ => None,
-        });
-        Ok(())
-    }
-
-    /// A rotation (or none: `spec` absent) of heads, with the norm of each head where that is a part of it.
-    fn rope(
-        &mut self,
-        node: Node,
-        x: Tensor,
-        spec: Option<RopeSpec>,
-        head_dim: u32,
-        output: kt::RopeOutput,
-        add: impl FnOnce(&mut Self, Request, &dyn Fn(Slot) -> Option<Operand>),
-    ) {
-        let graph = self.graph;
-        let heads = graph.cols(x) / head_dim;
-        let (x, norm) = match self.part_op(x) {
-            Some(&Op::RmsNorm { x, weight, eps }) if spec.is_some() => (x, Some((weight, eps))),
-            _ => (x, None),
-        };
-        let rotation = match spec.map(|s| s.style) {
-            None => kt::Rotation::None,
-            Some(RopeStyle::Normal) => kt::Rotation::Normal,
-            Some(RopeStyle::Neox) => kt::Rotation::Neox,
-        };
-        let table = spec.map(|s| self.ropes.index_of(s));
-        let request = kt::Rope {
-            heads,
-            head_dim,
-            n_rot: spec.map_or(0, |s| s.n_rot),
-            rotation,
-            norm: norm.map(|(_, eps)| Real(eps)),
-            scale: None,
-            output,
-        };
-        let rows = self.rows(graph.result(node));
-        let rows = if rows == Rows::Cached { Rows::Tokens } else { rows };
-        let x = self.f32(x);
-        add(self, request.into(), &move |s| match s {
-            Slot::NTokens => Some(Operand::RowCount(rows)),
-            Slot::NCtx => Some(Operand::NCtx),
-            Slot::HeadStride => Some(Operand::HeadStride(head_dim)),
-            Slot::X => Some(Operand::Buf(x)),
-            Slot::NormWeight => norm.map(|(w, _)| Operand::Weight(w)),
-            Slot::Cos => table.map(Operand::Cos),
-            Slot::Sin => table.map(Operand::Sin),
-            _ => None,
-        });
-    }
-
-    /// Keys and values into the cache, keys rotated on the way where the rotation is a part.
-    fn kv_store(&mut self, node: Node, [k, v, positions, cache]: [Tensor; 4]) {
-        let layer = self.layer(cache);
-        let positions = self.input(positions);
-        let head_dim = self.graph.cache(cache).map_or(0, |c| c.head_dim);
-        let output = kt::RopeOutput::Cache(CACHE_ELEM);
-        let (k, spec) = match self.part_op(k) {
-            Some(&Op::Rope { x, spec, .. }) => (x, Some(spec)),
-            _ => (k, None),
-        };
-        for (x, spec, place) in [(k, spec, Operand::Keys(layer)), (v, None, Operand::Values(layer))] {
-            self.rope(node, x, spec, head_dim, output, |l, request, of| {
-                l.step(node, request, &|s| match s {
-                    Slot::Cache => Some(place),
-                    Slot::Positions => Some(positions),
-                    _ => of(s),
-                })
-            });
-        }
-    }
+/// The forms that a kernel can write its result in: rows of f32, and blocks where it has `q8`.
+fn forms(q8: bool) -> &'static [Output] {
+    if q8 { &[Output::F32, Output::Q8] } else { &[Output::F32] }
 }
 
 /// Adds the output slots to an operand map.

@@ -1,6 +1,6 @@
 //! Which nodes of a graph become part of another node's kernel.
 
-use super::lower::linear_input;
+use super::linear_input;
 use hrx_ir::graph::{Graph, Node, Op, Tensor};
 use std::collections::HashSet;
 
@@ -41,7 +41,7 @@ impl Fusion {
                         f.parts.extend([g, u]);
                     }
                 }
-                Op::Add { a, b } => {
+                Op::Add { a, b } if a != b => {
                     let fits = |n: &Node| !f.parts.contains(n) && takes_residual(graph, *n);
                     if let Some(n) = [a, b].into_iter().filter_map(only).find(fits) {
                         f.parts.insert(n);

@@ -1,0 +1,117 @@
+//! Attention, rotary positions and the KV cache.
+
+use super::{CACHE_ELEM, Lowerer, Mode, Operand, PREFILL_TOKENS, forms};
+use hrx_ir::graph::{Node, Op, RopeSpec, RopeStyle, Rows, Tensor};
+use hrx_ir::quant::CHUNK;
+use hrx_templates as kt;
+use hrx_templates::{Real, Request, Slot};
+
+impl Lowerer<'_> {
+    /// Attention over a layer's cache.
+    pub(super) fn attention(&mut self, node: Node) {
+        let graph = self.graph;
+        let t = graph.result(node);
+        let rows = self.rows(t);
+        let Op::Attention { q, positions, cache, n_head, n_kv_head, head_dim, scale, window, softcap } =
+            *graph.op(node)
+        else {
+            return;
+        };
+        let tokens = if self.mode == Mode::Decode { 1 } else { PREFILL_TOKENS };
+        let tiling = kt::AttentionTiling::choose(&self.shape, n_head / n_kv_head, head_dim, tokens);
+        let attention = move |output| {
+            Request::from(kt::Attention {
+                heads: n_head,
+                kv_heads: n_kv_head,
+                head_dim,
+                cache: CACHE_ELEM,
+                window,
+                scale: Real(scale),
+                softcap: softcap.map(Real),
+                output,
+                tiling,
+            })
+        };
+        let (q, positions) = (self.f32(q), self.input(positions));
+        let layer = self.layer(cache);
+        // A program writes whole heads.
+        let forms = forms(head_dim.is_multiple_of(CHUNK));
+        self.produce(node, t, forms, attention, &|s| match s {
+            Slot::NTokens => Some(Operand::RowCount(rows)),
+            Slot::NCtx => Some(Operand::NCtx),
+            Slot::HeadStride => Some(Operand::HeadStride(head_dim)),
+            Slot::Positions => Some(positions),
+            Slot::X => Some(Operand::Buf(q)),
+            Slot::KeyCache => Some(Operand::Keys(layer)),
+            Slot::ValueCache => Some(Operand::Values(layer)),
+            _ => None,
+        });
+    }
+
+    /// A rotation (or none: `spec` absent) of heads, with the norm of each head where that is a part of it.
+    pub(super) fn rope(
+        &mut self,
+        node: Node,
+        x: Tensor,
+        spec: Option<RopeSpec>,
+        head_dim: u32,
+        output: kt::RopeOutput,
+        add: impl FnOnce(&mut Self, Request, &dyn Fn(Slot) -> Option<Operand>),
+    ) {
+        let graph = self.graph;
+        let heads = graph.cols(x) / head_dim;
+        let (x, norm) = match self.part_op(x) {
+            Some(&Op::RmsNorm { x, weight, eps }) if spec.is_some() => (x, Some((weight, eps))),
+            _ => (x, None),
+        };
+        let rotation = match spec.map(|s| s.style) {
+            None => kt::Rotation::None,
+            Some(RopeStyle::Normal) => kt::Rotation::Normal,
+            Some(RopeStyle::Neox) => kt::Rotation::Neox,
+        };
+        let table = spec.map(|s| self.ropes.index_of(s));
+        let request = kt::Rope {
+            heads,
+            head_dim,
+            n_rot: spec.map_or(0, |s| s.n_rot),
+            rotation,
+            norm: norm.map(|(_, eps)| Real(eps)),
+            scale: None,
+            output,
+        };
+        let rows = self.rows(graph.result(node));
+        let rows = if rows == Rows::Cached { Rows::Tokens } else { rows };
+        let x = self.f32(x);
+        add(self, request.into(), &move |s| match s {
+            Slot::NTokens => Some(Operand::RowCount(rows)),
+            Slot::NCtx => Some(Operand::NCtx),
+            Slot::HeadStride => Some(Operand::HeadStride(head_dim)),
+            Slot::X => Some(Operand::Buf(x)),
+            Slot::NormWeight => norm.map(|(w, _)| Operand::Weight(w)),
+            Slot::Cos => table.map(Operand::Cos),
+            Slot::Sin => table.map(Operand::Sin),
+            _ => None,
+        });
+    }
+
+    /// Keys and values into the cache, keys rotated on the way where the rotation is a part.
+    pub(super) fn kv_store(&mut self, node: Node, [k, v, positions, cache]: [Tensor; 4]) {
+        let layer = self.layer(cache);
+        let positions = self.input(positions);
+        let head_dim = self.graph.cache(cache).map_or(0, |c| c.head_dim);
+        let output = kt::RopeOutput::Cache(CACHE_ELEM);
+        let (k, spec) = match self.part_op(k) {
+            Some(&Op::Rope { x, spec, .. }) => (x, Some(spec)),
+            _ => (k, None),
+        };
+        for (x, spec, place) in [(k, spec, Operand::Keys(layer)), (v, None, Operand::Values(layer))] {
+            self.rope(node, x, spec, head_dim, output, |l, request, of| {
+                l.step(node, request, &|s| match s {
+                    Slot::Cache => Some(place),
+                    Slot::Positions => Some(positions),
+                    _ => of(s),
+                })
+            });
+        }
+    }
+}

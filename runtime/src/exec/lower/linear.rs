@@ -1,0 +1,147 @@
+//! Linear layers with what their kernels take over, and the norms before them.
+
+use super::{Lowerer, Mode, Operand, PREFILL_TOKENS, activation, forms, weight_type};
+use hrx_ir::graph::{Node, Op, Rows, Tensor};
+use hrx_ir::quant::CHUNK;
+use hrx_templates as kt;
+use hrx_templates::{Real, Request, Slot};
+
+/// A linear layer as its kernel sees it: the product, and what its root adds to it.
+pub(super) struct LinearParts {
+    pub(super) x: Tensor,
+    pub(super) weight: Tensor,
+    up: Option<(Tensor, kt::Activation)>,
+    bias: Option<Tensor>,
+    pub(super) residual: Option<Tensor>,
+    scale: Option<f32>,
+    softcap: Option<f32>,
+}
+
+impl Lowerer<'_> {
+    /// The linear layer that a root is about, if it is about one.
+    pub(super) fn linear_parts(&self, node: Node) -> Option<LinearParts> {
+        let plain = |t: Tensor| match self.part_op(t) {
+            Some(&Op::Linear { x, weight, bias }) => {
+                Some(LinearParts { x, weight, up: None, bias, residual: None, scale: None, softcap: None })
+            }
+            _ => None,
+        };
+        match *self.graph.op(node) {
+            Op::Linear { x, weight, bias } => {
+                Some(LinearParts { x, weight, up: None, bias, residual: None, scale: None, softcap: None })
+            }
+            Op::Glu { gate, up, act } => match (plain(gate), plain(up)) {
+                (Some(g), Some(u)) => Some(LinearParts { up: Some((u.weight, activation(act))), ..g }),
+                _ => None,
+            },
+            Op::Add { a, b } => match (plain(a), plain(b)) {
+                (Some(l), _) => Some(LinearParts { residual: Some(b), ..l }),
+                (None, Some(l)) => Some(LinearParts { residual: Some(a), ..l }),
+                _ => None,
+            },
+            Op::Scale { x, by } => plain(x).map(|l| LinearParts { scale: Some(by), ..l }),
+            Op::SoftCap { x, cap } => plain(x).map(|l| LinearParts { softcap: Some(cap), ..l }),
+            _ => None,
+        }
+    }
+
+    /// The norm whose result is `x`, if it goes into the kernels that read it: where there is one token, and all readers
+    /// are linear layers.
+    pub(super) fn norm_into(&self, x: Tensor) -> Option<(Tensor, Tensor, f32)> {
+        let x = self.resolve(x);
+        let linear_only = || self.graph.users(x).iter().all(|&n| matches!(self.graph.op(n), Op::Linear { .. }));
+        match self.graph.producer_op(x) {
+            Some(&Op::RmsNorm { x: input, weight, eps })
+                if self.mode == Mode::Decode
+                    && x != self.output
+                    && linear_only()
+                    && self.graph.cols(weight) == self.graph.cols(input) =>
+            {
+                Some((input, weight, eps))
+            }
+            _ => None,
+        }
+    }
+
+    /// A norm of whole rows or of each head, with a residual added where one is given.
+    pub(super) fn norm(&mut self, node: Node, t: Tensor, [x, weight]: [Tensor; 2], eps: f32, residual: Option<Tensor>) {
+        if residual.is_none() && self.norm_into(t).is_some() {
+            return;
+        }
+        let graph = self.graph;
+        let rows = self.rows(t);
+        let (k, group) = (graph.cols(t), graph.cols(weight));
+        let residual = residual.map(|r| self.f32(r));
+        let x = self.f32(x);
+        let forms = forms(residual.is_none() && k.is_multiple_of(CHUNK) && group == k);
+        let request = |output| match k == group {
+            true => kt::RmsNorm { k, eps: Real(eps), residual: residual.is_some(), indexed: false, output }.into(),
+            // Each head: the walk over heads without a rotation.
+            false => kt::Rope {
+                heads: k / group,
+                head_dim: group,
+                n_rot: 0,
+                rotation: kt::Rotation::None,
+                norm: Some(Real(eps)),
+                scale: None,
+                output: kt::RopeOutput::F32,
+            }
+            .into(),
+        };
+        self.produce(node, t, forms, request, &|s| match s {
+            Slot::NTokens => Some(Operand::RowCount(rows)),
+            Slot::X => Some(Operand::Buf(x)),
+            Slot::NormWeight => Some(Operand::Weight(weight)),
+            Slot::Residual => residual.map(Operand::Buf),
+            _ => None,
+        });
+    }
+
+    /// One product with all that comes before and after it.
+    pub(super) fn linear(&mut self, node: Node, t: Tensor, l: &LinearParts) {
+        let graph = self.graph;
+        let rows = self.rows(t);
+        let norm = self.norm_into(l.x);
+        let weight = weight_type(graph, l.weight);
+        let (n, k) = (graph.cols(t), graph.cols(l.x));
+        // Few outputs want the kernel that decode uses.
+        let many = match self.mode {
+            Mode::Decode => false,
+            Mode::Prefill => rows == Rows::Tokens,
+            Mode::Logits => true,
+        };
+        let tiling = kt::LinearTiling::choose(&self.shape, if many { PREFILL_TOKENS } else { 1 });
+        let request = |output| {
+            Request::from(kt::Linear {
+                gated: l.up.map(|(up, activation)| kt::Gated { up: weight_type(graph, up), activation }),
+                norm: norm.map(|(_, _, eps)| Real(eps)),
+                bias: l.bias.is_some(),
+                scale: l.scale.map(Real),
+                softcap: l.softcap.map(Real),
+                residual: l.residual.is_some(),
+                output,
+                ..kt::Linear::new(n, k, weight, tiling)
+            })
+        };
+        let x = match norm {
+            Some((input, ..)) => vec![self.f32(input)],
+            None => {
+                let x = self.resolve(l.x);
+                self.places[&(x, kt::Linear::input(weight))].clone()
+            }
+        };
+        let residual = l.residual.map(|r| self.f32(r));
+        let forms = forms(l.residual.is_none() && n.is_multiple_of(tiling.program_rows));
+        self.produce(node, t, forms, request, &|s| match s {
+            Slot::NTokens => Some(Operand::RowCount(rows)),
+            Slot::X | Slot::XCodes => Some(Operand::Buf(x[0])),
+            Slot::XScales => x.get(1).copied().map(Operand::Buf),
+            Slot::NormWeight => norm.map(|(_, w, _)| Operand::Weight(w)),
+            Slot::Weight(0) => Some(Operand::Weight(l.weight)),
+            Slot::Weight(_) => l.up.map(|(up, _)| Operand::Weight(up)),
+            Slot::Bias => l.bias.map(Operand::Weight),
+            Slot::Residual => residual.map(Operand::Buf),
+            _ => None,
+        });
+    }
+}

@@ -1,0 +1,90 @@
+//! Whole models through the executor, for tests: opened with kernels that the tests of a run share, and run in pieces.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use half::f16;
+use hrx::gguf::{GgmlType, Gguf, write::Builder};
+use hrx::npy::Matrix;
+use hrx::{CacheChoice, Error, Model, ModelOptions, Outputs, SessionOptions};
+
+/// Options with this many threads, whose kernels are kept for the other tests of this process.
+///
+/// The directory is emptied at the process's first call, so that no kernel of an older code generator is taken.
+pub fn options(threads: usize) -> ModelOptions {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    let dir = DIR.get_or_init(|| {
+        // One directory a test binary, as these may run side by side.
+        let exe = std::env::current_exe().unwrap_or_default();
+        // TARGET/debug/deps/EXE: cargo keeps TARGET/tmp for what tests write.
+        let tmp = exe.ancestors().nth(3).map_or_else(std::env::temp_dir, |target| target.join("tmp"));
+        let dir = tmp.join("kernels").join(exe.file_stem().unwrap_or_default());
+        // There may be none to remove.
+        let _ = std::fs::remove_dir_all(&dir);
+        dir
+    });
+    ModelOptions { threads, cache: CacheChoice::Dir(dir.clone()), ..ModelOptions::default() }
+}
+
+/// How tokens are given to a session.
+#[derive(Clone, Debug)]
+pub struct Feeding {
+    /// The most tokens of one step.
+    pub n_batch: u32,
+    /// Lengths of the calls of `eval_rows`; what they leave over comes one at a time.
+    pub calls: Vec<usize>,
+}
+
+impl Feeding {
+    /// The first `n` in one call, in steps of any size, the rest one at a time.
+    pub fn prompt(n: usize) -> Feeding {
+        Feeding { n_batch: SessionOptions::default().n_batch, calls: vec![n] }
+    }
+}
+
+/// The logits of every token of a sequence.
+///
+/// # Errors
+/// If the session can't be made or run.
+pub fn logits(model: &Model, n_ctx: u32, tokens: &[u32], feeding: &Feeding) -> Result<Matrix, Error> {
+    let options = SessionOptions { n_ctx, n_batch: feeding.n_batch, outputs: Outputs::All };
+    let mut session = model.session(&options)?;
+    let mut data = Vec::with_capacity(tokens.len() * session.cols() as usize);
+    let mut keep = |row: &[f32]| {
+        data.extend_from_slice(row);
+        Ok(())
+    };
+    let mut rest = tokens;
+    for n in feeding.calls.iter().copied().chain(std::iter::repeat(1)) {
+        if rest.is_empty() {
+            break;
+        }
+        let (now, later) = rest.split_at(n.min(rest.len()));
+        session.eval_rows(now, &mut keep)?;
+        rest = later;
+    }
+    Ok(Matrix { rows: tokens.len(), cols: session.cols() as usize, data })
+}
+
+/// The file of a model with its F16 tensors widened to F32: the same weights, so the same logits.
+///
+/// # Errors
+/// If the file can't be laid out.
+pub fn widened(gguf: &Gguf) -> Result<Vec<u8>, hrx::gguf::write::WriteError> {
+    let mut file = Builder::new();
+    for (key, value) in gguf.metadata().iter() {
+        file.value(key, value);
+    }
+    for tensor in gguf.tensors() {
+        let data = gguf.data(tensor);
+        let (kind, data) = match tensor.ggml_type() {
+            GgmlType::F16 => {
+                let (halves, _) = data.as_chunks::<2>();
+                (GgmlType::F32, halves.iter().flat_map(|&h| f16::from_le_bytes(h).to_f32().to_le_bytes()).collect())
+            }
+            kind => (kind, data.to_vec()),
+        };
+        file.tensor(tensor.name(), tensor.dims(), kind, data);
+    }
+    file.to_bytes()
+}

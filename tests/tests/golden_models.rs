@@ -1,0 +1,160 @@
+//! Whole models through the executor, against reference logits: every golden of the architectures and types that run.
+//!
+//! `HRX_UPDATE=1` writes the measured distances to docs/measured/goldens.md.
+
+use hrx::Model;
+use hrx::gguf::Gguf;
+use hrx::npy::Matrix;
+use hrx_tests::golden::{self, Golden};
+use hrx_tests::logits::Comparison;
+use hrx_tests::models::{Feeding, logits, options, widened};
+use std::fmt::Write;
+
+/// A row's best token may be another one where the reference decides by less than this many times the root mean square
+/// error of the row's logits. A margin is the difference of two logits, whose errors are about normal: 4 deviations.
+const NOISE: f64 = 6.0;
+
+/// A model to compare, and what it is called.
+struct Case<'a> {
+    name: String,
+    golden: &'a golden::Model,
+    model: Model,
+}
+
+/// Every golden that runs, and the F16 one with F32 weights, which no golden has.
+fn cases<'a>(golden: &Golden, models: &'a [golden::Model], threads: usize) -> Vec<Case<'a>> {
+    let mut out = Vec::new();
+    for m in models.iter().filter(|m| m.is_supported()) {
+        let name = m.file.trim_end_matches(".gguf").to_owned();
+        let gguf = Gguf::open(&golden.path(m)).unwrap_or_else(|e| panic!("{e}"));
+        if name == "llama-F16" {
+            let wide = Gguf::from_bytes(widened(&gguf).expect("a file")).expect("a valid file");
+            let model = Model::from_gguf(wide, &options(threads)).unwrap_or_else(|e| panic!("{e}"));
+            out.push(Case { name: "llama-F32".into(), golden: m, model });
+        }
+        let model = Model::from_gguf(gguf, &options(threads)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        out.push(Case { name, golden: m, model });
+    }
+    out
+}
+
+fn run(case: &Case, feeding: &Feeding) -> Matrix {
+    let m = case.golden;
+    logits(&case.model, m.n_ctx as u32, &m.all_tokens(), feeding).unwrap_or_else(|e| panic!("{}: {e}", case.name))
+}
+
+#[test]
+fn every_golden_is_as_close_as_its_anchor() {
+    let golden = Golden::locate();
+    let models = golden.models().unwrap();
+    let mut table = String::from(
+        "| model | median NMSE | llama.cpp | ratio | worst row | llama.cpp | best token differs | llama.cpp |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    let mut failures = Vec::new();
+    let cases = cases(&golden, &models, 0);
+    for case in &cases {
+        let m = case.golden;
+        let found = Comparison::of(&run(case, &Feeding::prompt(m.n_prompt)), &golden.logits(m).unwrap());
+        let anchor = &m.anchor.default;
+        let ratio = found.median() / anchor.nmse_pos_median;
+        writeln!(
+            table,
+            "| {} | {:.2e} | {:.2e} | {ratio:.2} | {:.2e} | {:.2e} | {} | {} |",
+            case.name,
+            found.median(),
+            anchor.nmse_pos_median,
+            found.max(),
+            anchor.nmse_pos_max,
+            found.top1_differs.len(),
+            anchor.top1_disagree
+        )
+        .unwrap();
+        let bound = m.nmse_bound();
+        if found.median() > bound || found.median().is_nan() {
+            failures.push(format!("{}: median {:.2e}, bound {bound:.2e}", case.name, found.median()));
+        }
+        let reference = golden.logits(m).unwrap();
+        for &row in &found.top1_differs {
+            let size = reference.row(row).iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / reference.cols as f64;
+            let noise = (found.rows[row] * size).sqrt();
+            let margin = m.top2_margin[row];
+            if margin > NOISE * noise {
+                failures.push(format!(
+                    "{}: row {row}, decided by {margin:.2e}, flips at an error of {noise:.2e}",
+                    case.name
+                ));
+            }
+        }
+    }
+    println!("{table}");
+    assert!(failures.is_empty(), "{}\n{table}", failures.join("\n"));
+    if std::env::var_os("HRX_UPDATE").is_some_and(|v| v == "1") {
+        write_measured(&table, cases.len());
+    }
+}
+
+fn write_measured(table: &str, n: usize) {
+    let target = hrx_compiler::Target::host().expect("a host").name();
+    let text = format!(
+        "# Golden models against the float32 reference\n\n\
+         {n} models on `{target}`: the prompt in one prefill, then 16 tokens one at a time. NMSE is each row's mean \
+         square error over the reference's mean square; llama.cpp's figures are those of the reference data \
+         (`anchor.default`). The bound is 1.25 times llama.cpp's median, and 1e-6 for F32 and F16 weights.\n\n\
+         To repeat: `HRX_UPDATE=1 cargo test -p hrx-tests --test golden_models every_golden`.\n\n{table}"
+    );
+    let path = golden::repository().join("docs/measured/goldens.md");
+    std::fs::create_dir_all(path.parent().expect("a directory")).expect("docs/measured");
+    std::fs::write(&path, text).expect("docs/measured/goldens.md");
+}
+
+/// The first place where two runs differ in any bit.
+fn first_difference(a: &Matrix, b: &Matrix) -> Option<String> {
+    assert_eq!((a.rows, a.cols), (b.rows, b.cols));
+    let at = a.data.iter().zip(&b.data).position(|(x, y)| x.to_bits() != y.to_bits())?;
+    Some(format!("row {}, column {}: {} and {}", at / a.cols, at % a.cols, a.data[at], b.data[at]))
+}
+
+/// Results do not depend on how a sequence is cut into steps.
+#[test]
+fn batches_change_no_bit() {
+    let golden = Golden::locate();
+    let models = golden.models().unwrap();
+    for case in cases(&golden, &models, 0) {
+        let n = case.golden.n_prompt;
+        let one = run(&case, &Feeding::prompt(n));
+        let variants = [
+            Feeding { n_batch: 1, calls: vec![n] },
+            Feeding { n_batch: 7, calls: vec![n] },
+            Feeding { n_batch: 32, calls: vec![n] },
+            Feeding { n_batch: 512, calls: vec![1, 3, 16, 2, n] },
+            Feeding { n_batch: 512, calls: vec![] },
+            Feeding { n_batch: 512, calls: vec![n + case.golden.n_decode] },
+        ];
+        for feeding in variants {
+            let difference = first_difference(&one, &run(&case, &feeding));
+            assert_eq!(difference, None, "{}: {feeding:?}", case.name);
+        }
+    }
+}
+
+/// Results depend neither on the number of threads nor on the run.
+#[test]
+fn threads_change_no_bit() {
+    let golden = Golden::locate();
+    let models = golden.models().unwrap();
+    let wanted = |m: &&golden::Model| ["llama-Q4_K_M.gguf", "gemma3-Q4_0.gguf"].contains(&m.file.as_str());
+    let some: Vec<golden::Model> = models.iter().filter(wanted).cloned().collect();
+    assert!(!some.is_empty());
+    let mut first: Vec<Option<Matrix>> = some.iter().map(|_| None).collect();
+    for threads in [1, 2, 4] {
+        let cases = cases(&golden, &some, threads);
+        for run_number in 0..16 {
+            for (case, first) in cases.iter().zip(&mut first) {
+                let now = run(case, &Feeding::prompt(case.golden.n_prompt));
+                let first = first.get_or_insert_with(|| now.clone());
+                assert_eq!(first_difference(first, &now), None, "{}, {threads} threads, run {run_number}", case.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The command line.
+
+use crate::measure::Test;
+use clap::{Parser, ValueEnum};
+use std::path::{Path, PathBuf};
+
+/// Measures how fast a model reads prompts (pp) and generates (tg), as llama-bench does.
+///
+/// Each value of -p is a test that evaluates a prompt of so many tokens, each value of -n one that evaluates so many
+/// tokens one at a time; both for each value of -d, -b and -t. Values are separated by commas; 0 leaves a test out.
+/// Tokens are random but the same in each run, and nothing is sampled. Before each test there is a warm-up, which also
+/// compiles kernels that are not in the cache.
+#[derive(Parser, Debug)]
+#[command(name = "hrx-bench", version, max_term_width = 100)]
+pub struct Args {
+    /// The model: a GGUF file, or the first part of a split one
+    #[arg(value_name = "MODEL", required_unless_present = "model_option")]
+    model: Option<PathBuf>,
+
+    /// The model, for those used to giving it as an option
+    #[arg(short = 'm', long = "model", value_name = "MODEL", conflicts_with = "model", hide = true)]
+    model_option: Option<PathBuf>,
+
+    /// Lengths of prompts
+    #[arg(short = 'p', long, value_name = "N,...", value_delimiter = ',', default_value = "512")]
+    n_prompt: Vec<u32>,
+
+    /// Tokens to generate
+    #[arg(short = 'n', long, value_name = "N,...", value_delimiter = ',', default_value = "128")]
+    n_gen: Vec<u32>,
+
+    /// Tokens that are in the context before a test begins
+    #[arg(short = 'd', long, value_name = "N,...", value_delimiter = ',', default_value = "0")]
+    n_depth: Vec<u32>,
+
+    /// The most tokens of a prompt that are evaluated together
+    #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "512",
+        value_parser = clap::value_parser!(u32).range(1..=65536))]
+    batch_size: Vec<u32>,
+
+    /// How often each test is measured
+    #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub repetitions: u32,
+
+    /// Threads
+    #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_values_t = [processors()],
+        value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Vec<u32>,
+
+    /// The form of the report on standard output
+    #[arg(short, long, value_enum, default_value_t = Form::Md)]
+    pub output: Form,
+
+    /// Where to run
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    pub device: String,
+
+    /// Measure at once, without a warm-up
+    #[arg(long)]
+    pub no_warmup: bool,
+
+    /// Where compiled kernels are kept [default: $HRX_CACHE_DIR, else $XDG_CACHE_HOME/hrx, else ~/.cache/hrx]
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: Option<PathBuf>,
+
+    /// Compile all kernels, and keep none
+    #[arg(long, conflicts_with = "cache_dir")]
+    pub no_cache: bool,
+}
+
+/// The forms of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// A Markdown table.
+    Md,
+    /// A list of objects.
+    Json,
+    /// An object a line.
+    Jsonl,
+    /// Lines of quoted values.
+    Csv,
+}
+
+impl Args {
+    /// The model's file.
+    pub fn model(&self) -> &Path {
+        // clap sees to it that there is one.
+        self.model.as_deref().or(self.model_option.as_deref()).unwrap_or(Path::new(""))
+    }
+
+    /// All tests for one number of threads, in llama-bench's order.
+    pub fn tests(&self) -> Vec<Test> {
+        let mut tests = Vec::new();
+        for &n_depth in &self.n_depth {
+            for &n_batch in &self.batch_size {
+                let test = Test { n_prompt: 0, n_gen: 0, n_depth, n_batch };
+                tests.extend(self.n_prompt.iter().map(|&n_prompt| Test { n_prompt, ..test }));
+                tests.extend(self.n_gen.iter().map(|&n_gen| Test { n_gen, ..test }));
+            }
+        }
+        tests.retain(|test| test.tokens() > 0);
+        tests
+    }
+}
+
+fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}

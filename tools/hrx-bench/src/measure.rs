@@ -1,0 +1,88 @@
+//! One test: the same tokens again and again.
+
+use hrx::{Error, Model, Session, SessionOptions};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Where random token ids start.
+const SEED: u64 = 1;
+
+/// What is measured: either a prompt or generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// Tokens evaluated together, or 0.
+    pub n_prompt: u32,
+    /// Tokens evaluated one at a time, or 0.
+    pub n_gen: u32,
+    /// Tokens in the context before.
+    pub n_depth: u32,
+    /// The most tokens of a step.
+    pub n_batch: u32,
+}
+
+impl Test {
+    /// Tokens whose time is measured.
+    pub fn tokens(&self) -> u32 {
+        self.n_prompt.max(self.n_gen)
+    }
+}
+
+/// Times of a test.
+pub struct Samples {
+    /// When it began.
+    pub start: SystemTime,
+    /// Each repetition's time.
+    pub times: Vec<Duration>,
+}
+
+/// Measures.
+///
+/// # Errors
+/// If the tokens don't fit the device's memory or the device fails.
+pub fn run(model: &Model, test: &Test, repetitions: u32, warm_up: bool) -> Result<Samples, Error> {
+    let n = u64::from(test.tokens()) + u64::from(test.n_depth);
+    let n_ctx = u32::try_from(n).map_err(|_| Error::Invalid(format!("{n} tokens are more than a context holds")))?;
+    let mut session = model.session(&SessionOptions { n_ctx, n_batch: test.n_batch, ..SessionOptions::default() })?;
+    let mut random = Random(SEED);
+    let n_vocab = u64::from(model.config().n_vocab);
+    let mut ids = |n: u32| -> Vec<u32> { (0..n).map(|_| (random.next() % n_vocab) as u32).collect() };
+    let (depth, tokens) = (ids(test.n_depth), ids(test.tokens()));
+
+    let start = SystemTime::now();
+    if warm_up {
+        // All of a prompt, since its length decides which kernels run; one token of a generation.
+        let few = if test.n_gen > 0 { &tokens[..1] } else { &tokens[..] };
+        step(&mut session, test, few)?;
+        session.truncate(0)?;
+    }
+    if !depth.is_empty() {
+        session.eval(&depth)?;
+    }
+    let mut times = Vec::with_capacity(repetitions as usize);
+    for _ in 0..repetitions {
+        let begin = Instant::now();
+        step(&mut session, test, &tokens)?;
+        times.push(begin.elapsed());
+        session.truncate(test.n_depth)?;
+    }
+    Ok(Samples { start, times })
+}
+
+fn step(session: &mut Session, test: &Test, tokens: &[u32]) -> Result<(), Error> {
+    if test.n_gen == 0 {
+        return session.eval(tokens).map(drop);
+    }
+    tokens.iter().try_for_each(|&t| session.eval(&[t]).map(drop))
+}
+
+/// Steele and others' SplitMix64 (OOPSLA 2014): enough for token ids.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}

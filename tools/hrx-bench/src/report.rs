@@ -1,0 +1,89 @@
+//! Records as a table, JSON or CSV, each written as soon as it is there.
+
+use crate::args::Form;
+use crate::record::Record;
+use serde_json::Value;
+use std::io::{Result, Write};
+
+/// A report that has been begun.
+pub struct Report {
+    form: Form,
+    records: usize,
+}
+
+const HEADER: &str = "\
+| model                          |       size |     params | backend    | threads |            test |                  t/s |
+| ------------------------------ | ---------: | ---------: | ---------- | ------: | --------------: | -------------------: |
+";
+
+/// Begins a report.
+///
+/// # Errors
+/// If it can't be written.
+pub fn start(form: Form, out: &mut impl Write) -> Result<Report> {
+    match form {
+        Form::Json => out.write_all(b"[")?,
+        Form::Md => out.write_all(HEADER.as_bytes())?,
+        Form::Csv | Form::Jsonl => {}
+    }
+    out.flush()?;
+    Ok(Report { form, records: 0 })
+}
+
+impl Report {
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn add(&mut self, record: &Record, out: &mut impl Write) -> Result<()> {
+        let first = self.records == 0;
+        self.records += 1;
+        match self.form {
+            Form::Json => {
+                let text = serde_json::to_string_pretty(record)?.replace('\n', "\n  ");
+                write!(out, "{}\n  {text}", if first { "" } else { "," })?;
+            }
+            Form::Jsonl => writeln!(out, "{}", serde_json::to_string(record)?)?,
+            Form::Csv => csv(record, first, out)?,
+            Form::Md => writeln!(
+                out,
+                "| {:30} | {:>10} | {:>10} | {:10} | {:>7} | {:>15} | {:>20} |",
+                record.model_type,
+                format!("{:.2} MiB", record.model_size as f64 / f64::from(1 << 20)),
+                format!("{:.2} M", record.model_n_params as f64 / 1e6),
+                record.backends,
+                record.n_threads,
+                record.test(),
+                format!("{:.2} ± {:.2}", record.avg_ts, record.stddev_ts),
+            )?,
+        }
+        out.flush()
+    }
+
+    /// Ends the report.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn finish(self, out: &mut impl Write) -> Result<()> {
+        match self.form {
+            Form::Json => out.write_all(b"\n]\n")?,
+            Form::Md => writeln!(out, "\nbuild: {}", option_env!("HRX_COMMIT").unwrap_or("unknown"))?,
+            Form::Csv | Form::Jsonl => {}
+        }
+        out.flush()
+    }
+}
+
+/// A line of values, after a line of names if it is the first. Lists have no place in it, as in llama-bench's.
+fn csv(record: &Record, first: bool, out: &mut impl Write) -> Result<()> {
+    let Value::Object(fields) = serde_json::to_value(record)? else { return Ok(()) };
+    let fields: Vec<_> = fields.iter().filter(|(_, value)| !value.is_array()).collect();
+    if first {
+        writeln!(out, "{}", fields.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(","))?;
+    }
+    let quoted = |value: &Value| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        format!("\"{}\"", text.replace('"', "\"\""))
+    };
+    writeln!(out, "{}", fields.iter().map(|(_, value)| quoted(value)).collect::<Vec<_>>().join(","))
+}

@@ -1,0 +1,80 @@
+//! hrx-bench from outside.
+
+use hrx_tests::golden::Golden;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(args: &[&str]) -> Output {
+    let golden = Golden::compact();
+    let model = golden.models().unwrap().into_iter().find(|m| m.file == "llama-Q4_1.gguf").unwrap();
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hrx-bench-cache");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hrx-bench"));
+    command.arg(golden.path(&model)).args(args).arg("--cache-dir").arg(cache).output().unwrap()
+}
+
+fn text(args: &[&str]) -> String {
+    let output = run(args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn every_combination_is_measured_in_order() {
+    let args = ["-p", "4,8", "-n", "3", "-d", "0,5", "-r", "3", "-t", "1,2", "-o", "json"];
+    let Value::Array(records) = serde_json::from_str(&text(&args)).unwrap() else { panic!("no list") };
+    let number = |r: &Value, name: &str| r[name].as_u64().unwrap();
+    let shapes: Vec<_> =
+        records.iter().map(|r| ["n_threads", "n_depth", "n_prompt", "n_gen"].map(|name| number(r, name))).collect();
+    let mut expected = Vec::new();
+    for threads in [1, 2] {
+        for depth in [0, 5] {
+            expected.extend([[threads, depth, 4, 0], [threads, depth, 8, 0], [threads, depth, 0, 3]]);
+        }
+    }
+    assert_eq!(shapes, expected);
+    for r in &records {
+        let samples: Vec<f64> = r["samples_ns"].as_array().unwrap().iter().map(|n| n.as_f64().unwrap()).collect();
+        assert_eq!((samples.len(), r["samples_ts"].as_array().unwrap().len()), (3, 3));
+        let mean = samples.iter().sum::<f64>() / 3.0;
+        assert!((r["avg_ns"].as_f64().unwrap() - mean).abs() <= 1.0);
+        let tokens = (number(r, "n_prompt") + number(r, "n_gen")) as f64;
+        let first = r["samples_ts"][0].as_f64().unwrap();
+        assert!((first * samples[0] / (tokens * 1e9) - 1.0).abs() < 1e-9);
+        assert!(r["model_type"].as_str().unwrap().starts_with("llama ") && number(r, "model_size") > 0);
+    }
+}
+
+#[test]
+fn tables_and_lines() {
+    let args = ["-p", "4", "-n", "2", "-d", "5", "-r", "2", "-o"];
+    let with = |form| text(&[&args[..], &[form]].concat());
+    let md = with("md");
+    assert!(md.contains(" pp4 @ d5 |") && md.contains(" tg2 @ d5 |") && md.contains('±'), "{md}");
+    let csv = with("csv");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 3);
+    assert!(lines.iter().all(|l| l.split(',').count() == lines[0].split(',').count()), "{csv}");
+    assert!(lines[0].starts_with("build_commit,") && lines[0].ends_with(",stddev_ts"), "{csv}");
+    for line in with("jsonl").lines() {
+        serde_json::from_str::<Value>(line).unwrap();
+    }
+    assert_eq!(text(&["-p", "0", "-n", "0", "-o", "json"]), "[\n]\n");
+}
+
+#[test]
+fn errors_are_one_line() {
+    for (args, code, words) in [
+        (&["--device", "abacus"][..], 1, &["error: ", "abacus"][..]),
+        (&["-p", "4294967295", "-d", "1"], 1, &["error: ", "4294967296 tokens"]),
+        (&["-p", "x"], 2, &["--n-prompt"]),
+        (&["-r", "0"], 2, &["--repetitions"]),
+        (&["-o", "xml"], 2, &["md", "json", "csv"]),
+    ] {
+        let output = run(args);
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {err}");
+        assert!(words.iter().all(|w| err.contains(w)) && !err.contains("panicked"), "{args:?}: {err}");
+        assert!(code != 1 || err.lines().count() == 1, "{err}");
+    }
+}

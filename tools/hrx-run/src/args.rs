@@ -1,0 +1,236 @@
+//! The command line.
+
+use clap::{ArgGroup, Parser};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+const AFTER_HELP: &str = "\
+Only generated text goes to standard output, exactly as the model gives it (on a terminal a line end is added); the \
+prompt is not repeated. Progress, warnings and timings go to standard error.
+
+Exit codes: 0 done; 1 an error, in one line on standard error; 2 wrong usage; 130 stopped with Ctrl-C.
+
+Examples:
+  hrx-run model.gguf -p \"The capital of France is\" -n 32
+  hrx-run model.gguf --chat --system \"Answer in one sentence.\"
+  hrx-run model.gguf --tokens 1,504,1463 --prefill 2 --logits out.npy";
+
+/// Runs a GGUF model with kernels that are generated and compiled for this machine.
+///
+/// The first run of a model compiles its kernels, which takes a moment; later runs find them in the cache.
+#[derive(Parser, Debug)]
+#[command(name = "hrx-run", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(group = ArgGroup::new("input").args(["prompt", "file", "chat", "tokens", "list_devices"]).required(true).multiple(true))]
+pub struct Args {
+    /// The model: a GGUF file, or the first part of a split one
+    #[arg(value_name = "MODEL", required_unless_present_any = ["model_option", "list_devices"])]
+    model: Option<PathBuf>,
+
+    /// The model, for those used to giving it as an option
+    #[arg(short = 'm', long = "model", value_name = "MODEL", conflicts_with = "model", hide = true)]
+    model_option: Option<PathBuf>,
+
+    /// Continue this text. Special tokens spelled in it, such as <|im_start|>, are special tokens. With --chat, the
+    /// first message
+    #[arg(short, long, value_name = "TEXT", help_heading = "Input", allow_hyphen_values = true)]
+    pub prompt: Option<OsString>,
+
+    /// Like -p, with the text from a file (- for standard input), less one line end at its end
+    #[arg(short, long, value_name = "FILE", conflicts_with = "prompt", help_heading = "Input")]
+    pub file: Option<PathBuf>,
+
+    /// Hold a conversation, with the model's chat template. On a terminal lines can be edited and come back with the
+    /// arrow keys; Ctrl-C stops an answer, Ctrl-D ends the program, /clear starts over. Otherwise each line of standard
+    /// input is a message. With -p or -f and no terminal there is one message, that one
+    #[arg(long, alias = "conversation", help_heading = "Input")]
+    pub chat: bool,
+
+    /// End a conversation after the first answer
+    #[arg(long, requires = "chat", help_heading = "Input")]
+    pub single_turn: bool,
+
+    /// The system message of a conversation
+    #[arg(long, value_name = "TEXT", requires = "chat", alias = "system-prompt", help_heading = "Input")]
+    pub system: Option<String>,
+
+    /// Evaluate these token ids, separated by commas or spaces, in place of a text; no token is added to them
+    #[arg(
+        long,
+        value_name = "IDS",
+        value_parser = parse_tokens,
+        conflicts_with_all = ["prompt", "file", "chat"],
+        help_heading = "Input"
+    )]
+    pub tokens: Option<Tokens>,
+
+    /// Evaluate the first N of --tokens in one prefill and the others one at a time [default: all in one prefill]
+    // clap lets `requires` pass if something given conflicts with what is required, so these conflicts are said, too.
+    #[arg(long, value_name = "N", requires = "tokens", conflicts_with_all = ["prompt", "file", "chat"],
+        help_heading = "Input")]
+    pub prefill: Option<usize>,
+
+    /// The most tokens to generate; -1: until the model ends its text or the context is full [default: -1, but 0 with
+    /// --tokens or --logits, which then only evaluate their input]
+    #[arg(
+        short = 'n',
+        long = "predict",
+        alias = "n-predict",
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(i64).range(-1..=i64::from(u32::MAX)),
+        help_heading = "Generation"
+    )]
+    n_predict: Option<i64>,
+
+    /// Generate on when the model ends its text
+    #[arg(long, help_heading = "Generation")]
+    pub ignore_eos: bool,
+
+    /// Print control tokens as they are spelled
+    #[arg(long, help_heading = "Generation")]
+    pub special: bool,
+
+    /// Divides logits before a token is drawn; 0 always takes the likeliest
+    #[arg(long, alias = "temperature", value_name = "T", default_value = "0.8", value_parser = parse_temperature,
+        allow_negative_numbers = true, help_heading = "Sampling")]
+    pub temp: f32,
+
+    /// Draw from the K likeliest tokens; 0 for all
+    #[arg(long, value_name = "K", default_value_t = 40, help_heading = "Sampling")]
+    pub top_k: usize,
+
+    /// Draw from the fewest tokens whose probabilities add up to P; 1 for all
+    #[arg(long, value_name = "P", default_value = "0.95", value_parser = parse_share, allow_negative_numbers = true,
+        help_heading = "Sampling")]
+    pub top_p: f32,
+
+    /// Draw from tokens with at least P times the greatest probability; 0 for all
+    #[arg(long, value_name = "P", default_value = "0.05", value_parser = parse_share, allow_negative_numbers = true,
+        help_heading = "Sampling")]
+    pub min_p: f32,
+
+    /// Makes tokens of the recent text less likely; 1 changes nothing
+    #[arg(long, value_name = "R", default_value = "1", value_parser = parse_penalty, allow_negative_numbers = true,
+        help_heading = "Sampling")]
+    pub repeat_penalty: f32,
+
+    /// How many recent tokens --repeat-penalty looks at; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Sampling")]
+    pub repeat_last_n: usize,
+
+    /// The same seed gives the same text [default: another one each time, given in --stats and -v]
+    #[arg(short, long, value_name = "S", allow_negative_numbers = true, value_parser = parse_seed,
+        help_heading = "Sampling")]
+    pub seed: Option<Seed>,
+
+    /// Tokens that the context has room for; 0 for as many as the model was trained with [default: those, at most 4096]
+    #[arg(short, long, value_name = "CTX", help_heading = "Execution")]
+    pub ctx_size: Option<u32>,
+
+    /// The most tokens of a prompt that are evaluated together
+    #[arg(short, long, value_name = "N", default_value_t = 512,
+        value_parser = clap::value_parser!(u32).range(1..=65536), help_heading = "Execution")]
+    pub batch_size: u32,
+
+    /// Threads; 0 for one a processor
+    #[arg(short, long, value_name = "THREADS", default_value_t = 0,
+        value_parser = clap::value_parser!(u32).range(0..=1024), help_heading = "Execution")]
+    threads: u32,
+
+    /// Where to run; see --list-devices
+    #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Execution")]
+    pub device: String,
+
+    /// Print the devices there are, and end
+    #[arg(long, help_heading = "Execution")]
+    pub list_devices: bool,
+
+    /// Where compiled kernels are kept [default: $HRX_CACHE_DIR, else $XDG_CACHE_HOME/hrx, else ~/.cache/hrx]
+    #[arg(long, value_name = "DIR", help_heading = "Execution")]
+    pub cache_dir: Option<PathBuf>,
+
+    /// Compile all kernels, and keep none
+    #[arg(long, conflicts_with = "cache_dir", help_heading = "Execution")]
+    pub no_cache: bool,
+
+    /// Write the numbers of the run to a JSON file: times (first_token_ms counts from the start of the process), speeds,
+    /// kernels, memory, and facts of the model
+    #[arg(long, value_name = "FILE.json", help_heading = "Reports")]
+    pub stats: Option<PathBuf>,
+
+    /// Write the logits of every position that is evaluated to a NumPy file: float32 [positions, vocabulary]
+    #[arg(long, value_name = "FILE.npy", conflicts_with = "chat", help_heading = "Reports")]
+    pub logits: Option<PathBuf>,
+
+    /// Say more: each kernel with its hash and where it came from, memory by kind
+    #[arg(short, long, help_heading = "Reports")]
+    pub verbose: bool,
+}
+
+/// Token ids. (A type of its own, because clap takes a `Vec` for an option given several times.)
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tokens(pub Vec<u32>);
+
+/// Where random numbers start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seed {
+    /// Somewhere else each time.
+    Random,
+    /// Here.
+    Fixed(u64),
+}
+
+impl Args {
+    /// The model's file.
+    pub fn model(&self) -> &Path {
+        // clap sees to it that there is one where it is needed.
+        self.model.as_deref().or(self.model_option.as_deref()).unwrap_or(Path::new(""))
+    }
+
+    /// Threads; 0 for one a processor.
+    pub fn threads(&self) -> usize {
+        self.threads as usize
+    }
+
+    /// The most tokens to generate.
+    pub fn max_tokens(&self) -> Option<usize> {
+        let only_evaluate = self.tokens.is_some() || self.logits.is_some();
+        // Negative: no limit.
+        usize::try_from(self.n_predict.unwrap_or(if only_evaluate { 0 } else { -1 })).ok()
+    }
+}
+
+fn parse_tokens(text: &str) -> Result<Tokens, String> {
+    let ids = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|part| !part.is_empty());
+    let parse = |id: &str| id.parse().map_err(|_| format!("`{id}` is no token id"));
+    match ids.map(parse).collect::<Result<Vec<u32>, _>>()? {
+        ids if ids.is_empty() => Err("there is no token id in it".into()),
+        ids => Ok(Tokens(ids)),
+    }
+}
+
+fn parse_seed(text: &str) -> Result<Seed, String> {
+    match text {
+        "-1" => Ok(Seed::Random),
+        _ => text
+            .parse()
+            .map(Seed::Fixed)
+            .map_err(|_| format!("it must be a whole number from 0 to {}, or -1", u64::MAX)),
+    }
+}
+
+fn parse_number(text: &str, range: &str, fits: impl Fn(f32) -> bool) -> Result<f32, String> {
+    text.parse().ok().filter(|&x: &f32| x.is_finite() && fits(x)).ok_or_else(|| format!("it must be a number {range}"))
+}
+
+fn parse_temperature(text: &str) -> Result<f32, String> {
+    parse_number(text, "from 0", |x| x >= 0.0)
+}
+
+fn parse_share(text: &str) -> Result<f32, String> {
+    parse_number(text, "from 0 to 1", |x| (0.0..=1.0).contains(&x))
+}
+
+fn parse_penalty(text: &str) -> Result<f32, String> {
+    parse_number(text, "above 0", |x| x >= f32::MIN_POSITIVE)
+}

@@ -1,0 +1,7 @@
+//! hrx-run from outside: what it prints and writes, and how it fails.
+
+mod broken;
+mod chat;
+mod disk;
+mod run;
+mod support;
