@@ -20,7 +20,7 @@ pub fn error_of(format: &str, options: &ModelOptions) -> Result<f64, Box<dyn Err
     let store = KernelStore::open(options)?;
     let matmul = QuantMatmul::new(&store, format, n, k)?;
     // Weights as a file has them. Any bytes are a matrix; these are such that every float16 scale is finite.
-    let weights: Vec<u8> = (0..matmul.weight_bytes()).map(|i| (i * 2_654_435_761 >> 16) as u8 % 60).collect();
+    let weights: Vec<u8> = (0..matmul.weight_bytes()).map(|i| ((i * 2_654_435_761) >> 16) as u8 % 60).collect();
     let x: Vec<f32> = (0..rows * k).map(|i| (i as f32 * 0.61).sin()).collect();
     let mut y = vec![0f32; (rows * n) as usize];
     matmul.run(&weights, &x, &mut y)?;

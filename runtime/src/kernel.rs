@@ -74,13 +74,16 @@ impl CallableKernel {
         let mut list = Vec::with_capacity(args.len());
         for (i, arg) in args.into_iter().enumerate() {
             let what = || format!("argument {i} of kernel {}", self.kernel.name);
-            // SAFETY: the buffers live in `list` and in the recording, both dropped at the end of this call, while the
-            // slices are still borrowed; kernels do not store to `in` views, which the verifier has checked, and `check`
-            // gives only those to slices that are read.
             list.push(match arg.0 {
                 Kind::I32(n) => Arg::I32(n),
                 Kind::F32(x) => Arg::F32(x),
-                Kind::Read(bytes, _) => Arg::Buffer(unsafe { slices.read(bytes, &what())? }),
+                Kind::Read(bytes, _) => {
+                    // SAFETY: the buffers live in `list` and in the recording, both dropped at the end of this call, while
+                    // the slices are still borrowed. `check` gives slices that are only read to `in` views, to which no
+                    // kernel stores: the verifier has seen to that.
+                    Arg::Buffer(unsafe { slices.read(bytes, &what())? })
+                }
+                // SAFETY: as above; these are borrowed exclusively.
                 Kind::Write(bytes, _) => Arg::Buffer(unsafe { slices.write(bytes, &what())? }),
             });
         }

@@ -97,7 +97,7 @@ fn texts_that_are_no_kernel_are_refused() {
 
 /// Weights whose float16 scales are all finite.
 fn weights(bytes: u64) -> Vec<u8> {
-    (0..bytes).map(|i| (i * 2_654_435_761 >> 16) as u8 % 60).collect()
+    (0..bytes).map(|i| ((i * 2_654_435_761) >> 16) as u8 % 60).collect()
 }
 
 fn rows(n: usize) -> Vec<f32> {
