@@ -24,8 +24,7 @@ pub struct KernelObject {
     pub key: Key,
     /// The object.
     pub bytes: Vec<u8>,
-    /// How long its compilation took on its thread, now or when the cache's entry was made; none where the entry does
-    /// not say.
+    /// Processor time of compiling it, now or when the cache's entry was made; none where the entry does not say.
     pub time: Option<Duration>,
     /// Whether it came from the cache.
     pub cached: bool,
