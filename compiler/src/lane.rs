@@ -1,40 +1,60 @@
 //! The lane form: a lowered kernel with the registers that each value takes on the host.
 //!
 //! On the host a lane is a vector element, and layout is fixed: one register value for each combination of a tile's
-//! leading indices. So the form is the lowered kernel's text, each definition followed by its registers.
+//! leading indices. So the form is the lowered kernel's text with the registers of what each instruction defines in a
+//! comment behind it, as in `v5: f32[4, 8] = load m0[v1, v4]  // 4 x <8 x f32>`. It parses as the lowered kernel.
 
-use hrx_ir::tile::{Elem, Kernel, Type};
+use hrx_ir::tile::print::annotated;
+use hrx_ir::tile::{Kernel, Type};
 
-/// The text of a kernel that went through [`crate::passes::lower`], each value's registers behind its definition.
+/// The text of a kernel that went through [`crate::passes::lower`], with the registers of each definition.
 pub fn print(kernel: &Kernel) -> String {
-    let text = kernel.to_string();
-    let mut out = String::with_capacity(text.len() * 2);
-    for line in text.lines() {
-        out.push_str(line);
-        if let Some(ty) = defined_type(line) {
-            let n = ty.shape.last();
-            let lanes = if n == 1 { ty.elem.name().to_string() } else { format!("<{n} x {}>", register_elem(ty.elem)) };
-            out.push_str(&format!("  // {} x {lanes}", ty.shape.rows()));
+    annotated(kernel, |inst| {
+        let results = &kernel.insts[inst].results;
+        let registers: Vec<String> = results.iter().map(|&v| registers(kernel.ty(v))).collect();
+        (!registers.is_empty()).then(|| registers.join(", "))
+    })
+}
+
+/// How many registers hold a tile, and of what: vectors over its last axis, or scalars where that has one element.
+fn registers(ty: Type) -> String {
+    let count = ty.shape.rows();
+    match ty.shape.last() {
+        1 => format!("{count} x {}", ty.elem),
+        n => format!("{count} x <{n} x {}>", ty.elem),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::print;
+    use crate::passes::lower;
+    use hrx_ir::tile::{Elem, parse_kernel};
+    use hrx_templates::{Linear, LinearTiling, Template, WeightType};
+
+    #[test]
+    fn registers_follow_the_leading_indices() {
+        let text = "kernel @k(m0: in f32[4, 8], m1: out f32[4, 1]) {
+            v0: i32 = const 0
+            v1: f32[4, 8] = load m0[v0, v0]
+            v2: f32[4, 1] = reduce_sum v1 axis 1
+            store m1[v0, v0], v2
+        }";
+        let lane = print(&parse_kernel(text).expect("a kernel"));
+        let comments: Vec<&str> = lane.lines().filter_map(|l| l.split_once("  // ")).map(|(_, c)| c).collect();
+        assert_eq!(comments, ["1 x i32", "4 x <8 x f32>", "4 x f32"], "{lane}");
+    }
+
+    #[test]
+    fn a_loop_shows_all_that_it_carries_and_the_text_parses() {
+        let q4_k = hrx_ir::quant::Format::from_name("q4_k").expect("a format");
+        let tiling = LinearTiling { tokens: 2, rows: 2, program_rows: 32, unroll: 1 };
+        for weight in [WeightType::Quant(q4_k), WeightType::Float(Elem::F16)] {
+            let lowered = lower(Linear::new(64, 512, weight, tiling).kernel().expect("supported"));
+            let lane = print(&lowered);
+            let carried = lane.lines().filter(|l| l.contains(" carry (")).collect::<Vec<_>>();
+            assert!(carried.iter().any(|l| l.contains("{  // ") && l.contains(", ")), "{carried:?}");
+            assert_eq!(parse_kernel(&lane).expect("parses").to_string(), lowered.to_string());
         }
-        out.push('\n');
     }
-    out
-}
-
-fn register_elem(e: Elem) -> &'static str {
-    e.name()
-}
-
-/// The type in `vN: TYPE = …`, if the line defines a single value.
-fn defined_type(line: &str) -> Option<Type> {
-    let (head, rest) = line.trim_start().split_once(": ")?;
-    if !head.starts_with('v') || !head[1..].bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let (ty, _) = rest.split_once(" = ")?;
-    let (elem, dims) = ty.split_once('[').unwrap_or((ty, "]"));
-    let dims = dims.strip_suffix(']')?;
-    let dims: Vec<u32> =
-        if dims.is_empty() { Vec::new() } else { dims.split(", ").map(|d| d.parse().ok()).collect::<Option<_>>()? };
-    Some(Type { elem: Elem::from_name(elem)?, shape: hrx_ir::tile::Shape::try_new(&dims)? })
 }

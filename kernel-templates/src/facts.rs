@@ -118,6 +118,28 @@ impl WeightType {
         }
     }
 
+    /// The names of all types: those of the quantised formats, then `f32`, `f16`, `bf16`.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        let floats = Elem::ALL.iter().filter(|e| e.is_float()).map(|e| e.name());
+        hrx_ir::quant::FORMATS.iter().map(|f| f.name).chain(floats)
+    }
+
+    /// The type of that name, GGML's in either case: `Q4_K`, `f16`.
+    pub fn from_name(name: &str) -> Option<WeightType> {
+        let name = name.to_ascii_lowercase();
+        let float = || Elem::from_name(&name).filter(|e| e.is_float()).map(WeightType::Float);
+        Format::from_name(&name).map(WeightType::Quant).or_else(float)
+    }
+
+    /// Bytes of a row of `k` elements; none where that is not a whole number of blocks.
+    pub fn row_bytes(&self, k: u32) -> Option<u64> {
+        let (block, bytes) = match self {
+            WeightType::Quant(f) => (f.block, f.block_bytes),
+            WeightType::Float(e) => (1, e.bytes()),
+        };
+        k.is_multiple_of(block).then(|| u64::from(k / block) * u64::from(bytes))
+    }
+
     /// Whether rows of `k` elements can be stored and read as this type.
     pub(crate) fn check(&self, family: &'static str, k: u32) -> Result<(), TemplateError> {
         TemplateError::unless(k <= MAX_EXTENT, family, format!("k = {k}"), "a row has at most 2^30 elements")?;
@@ -152,4 +174,21 @@ pub struct TargetShape {
     pub lanes: u32,
     /// How many vector registers there are.
     pub registers: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WeightType;
+
+    #[test]
+    fn every_weight_type_is_found_by_its_name() {
+        for name in WeightType::names() {
+            let found = WeightType::from_name(&name.to_ascii_uppercase());
+            assert_eq!(found.map(|w| w.name()), Some(name));
+        }
+        assert_eq!(WeightType::from_name("i8"), None);
+        assert_eq!(WeightType::from_name("Q4_K").and_then(|w| w.row_bytes(512)), Some(288));
+        assert_eq!(WeightType::from_name("Q4_K").and_then(|w| w.row_bytes(500)), None);
+        assert_eq!(WeightType::from_name("bf16").and_then(|w| w.row_bytes(3)), Some(6));
+    }
 }

@@ -17,6 +17,9 @@ pub enum Error {
     /// No kernel does what the model needs.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// A text is not a kernel in tile IR.
+    #[error("tile IR: {0}")]
+    Parse(#[from] hrx_ir::tile::ParseError),
     /// A kernel can't be compiled.
     #[error(transparent)]
     Compile(#[from] hrx_compiler::CompileError),

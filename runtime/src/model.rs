@@ -4,7 +4,7 @@ use crate::chat::ChatTemplate;
 use crate::device::{Buffer, Cpu, Device, DeviceError};
 use crate::error::Error;
 use crate::exec::KernelStore;
-use crate::exec::kernels::Warn;
+use crate::exec::Warn;
 use crate::gguf::Gguf;
 use crate::models::{GgufRows, ModelConfig, ModelGraph};
 use crate::session::{Session, SessionOptions};
@@ -127,11 +127,9 @@ impl Model {
     /// As [`open`](Model::open).
     pub fn from_gguf(gguf: Gguf, options: &ModelOptions) -> Result<Model, Error> {
         let ModelGraph { config, graph } = ModelGraph::from_gguf(&gguf)?;
-        let device = open_device(&options.device, options.threads)?;
+        let kernels = KernelStore::open(options)?;
         // Weights that are not in memory are read while kernels are made.
         gguf.tensors().iter().for_each(|t| gguf.prefetch(t));
-        let cache = open_cache(&options.cache, &options.warn);
-        let kernels = KernelStore::new(device, cache, Arc::clone(&options.warn));
         Ok(Model { data: Arc::new(ModelData { gguf, config, graph }), kernels, tokenizer: OnceLock::new() })
     }
 

@@ -5,10 +5,9 @@ use crate::error::Error;
 use crate::exec::lower::CACHE_ELEM;
 use crate::exec::program::{Bindings, Draft};
 use crate::exec::rope::{RopeTables, angles};
-use crate::exec::{KernelStore, Mode, Program};
+use crate::exec::{Drafts, KernelStore, Program};
 use crate::model::ModelData;
-use hrx_ir::graph::{HIDDEN, Input, KvCache, LOGITS, Tensor};
-use hrx_templates::TargetShape;
+use hrx_ir::graph::{Input, KvCache, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -47,9 +46,6 @@ impl Default for SessionOptions {
 /// The context of a session whose options don't say.
 const DEFAULT_CTX: u32 = 4096;
 
-/// The most tokens of a step whose outputs are all wanted: their rows of logits are large.
-const OUTPUT_BATCH: u32 = 32;
-
 /// One sequence on one device.
 pub struct Session {
     model: Arc<ModelData>,
@@ -83,17 +79,9 @@ impl Session {
         let room = n_ctx.checked_next_multiple_of(CTX_ALIGN).filter(|&n| n <= i32::MAX as u32 / 1024);
         let room =
             room.ok_or_else(|| Error::Invalid(format!("a context of {n_ctx} tokens is beyond what kernels index")))?;
-        let name = if options.outputs == Outputs::Hidden { HIDDEN } else { LOGITS };
-        let output = graph.output(name).ok_or_else(|| Error::Invalid(format!("the model has no output {name}")))?;
-        let target = device.target();
-        let shape = TargetShape { lanes: target.vector_lanes(), registers: target.vector_registers() };
         let n_batch = options.n_batch.min(n_ctx);
-        let (mode, limits) = match options.outputs {
-            Outputs::Last => (Mode::Prefill, [n_batch, 1]),
-            Outputs::All | Outputs::Hidden => (Mode::Logits, [n_batch.min(OUTPUT_BATCH); 2]),
-        };
-        let decode = Draft::new(graph, output, Mode::Decode, &shape, [1, 1]);
-        let batch = Draft::new(graph, output, mode, &shape, limits);
+        let Drafts { decode, batch, output, max_tokens, max_outputs } =
+            Drafts::new(graph, options.outputs, n_batch, device.target())?;
 
         let kv_bytes = kv_bytes(model, room);
         let arena_bytes = decode.arena_bytes().max(batch.arena_bytes());
@@ -106,15 +94,15 @@ impl Session {
         let mut ropes = RopeTables::default();
         let mut tables = |d: &Draft| d.lowered().ropes.specs().iter().map(|&s| ropes.index_of(s)).collect::<Vec<_>>();
         let (decode_tables, batch_tables) = (tables(&decode), tables(&batch));
-        let max_tokens = u64::from(limits[0]);
+        let room_tokens = u64::from(max_tokens);
         let input = |n: u64| device.alloc(4 * n, "inputs");
         let bindings = Bindings {
             n_ctx: room,
             weights: model.place(&*device)?,
             inputs: HashMap::from([
-                (Input::Tokens, input(max_tokens)?),
-                (Input::Positions, input(max_tokens)?),
-                (Input::OutputRows, input(u64::from(limits[1]))?),
+                (Input::Tokens, input(room_tokens)?),
+                (Input::Positions, input(room_tokens)?),
+                (Input::OutputRows, input(u64::from(max_outputs))?),
             ]),
             caches: graph
                 .caches()
@@ -124,7 +112,7 @@ impl Session {
                 .specs()
                 .iter()
                 .map(|s| {
-                    let n = max_tokens * u64::from(s.n_rot / 2);
+                    let n = room_tokens * u64::from(s.n_rot / 2);
                     Ok([input(n)?, input(n)?])
                 })
                 .collect::<Result<_, Error>>()?,
@@ -140,7 +128,7 @@ impl Session {
             outputs: options.outputs,
             cols: graph.cols(output),
             n_ctx,
-            n_batch: limits[0],
+            n_batch: max_tokens,
             tokens: Vec::new(),
             kv_bytes,
             arena_bytes,

@@ -131,8 +131,17 @@ pub(super) struct Text {
     count: usize,
 }
 
+/// What an annotated print says about an instruction, if anything.
+type Note<'a> = &'a dyn Fn(Inst) -> Option<String>;
+
 impl Text {
     pub fn new(k: &Kernel) -> Text {
+        Text::with_notes(k, &|_| None)
+    }
+
+    /// The text with a comment behind each instruction that `note` has something to say about; of a loop behind its
+    /// head.
+    fn with_notes(k: &Kernel, note: Note) -> Text {
         let mut t = Text { text: String::new(), names: Names::new(k), lines: HashMap::new(), count: 0 };
         t.header(k);
         for m in t.names.locals.clone() {
@@ -141,7 +150,12 @@ impl Text {
         }
         walk(k, |step| match step {
             Step::Inst { inst, depth, .. } => {
-                let text = t.names.inst(k, inst);
+                let mut text = t.names.inst(k, inst);
+                if let Some(note) = note(inst) {
+                    // A comment ends with its line.
+                    let note = note.replace(char::is_control, " ");
+                    _ = write!(text, "  // {note}");
+                }
                 t.line(Some(Place::Inst(inst)), depth + 1, &text);
             }
             Step::End { depth, .. } => t.line(None, depth + 1, "}"),
@@ -345,6 +359,24 @@ impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&Text::new(self).text)
     }
+}
+
+/// The text of a kernel with a comment behind each instruction that `note` has something to say about (of a loop behind
+/// its head). It reads back as the same kernel: the parser skips comments.
+///
+/// ```
+/// use hrx_ir::tile::{Elem, parse_kernel, print::annotated};
+/// let text = "kernel @k(m0: out f32[1]) { v0: i32 = const 0 v1: f32[1] = const 7.0 store m0[v0], v1 }";
+/// let kernel = parse_kernel(text).expect("parses");
+/// let text = annotated(&kernel, |inst| {
+///     let results = &kernel.insts[inst].results;
+///     results.first().map(|&v| format!("{} bytes", kernel.ty(v).elem.bytes()))
+/// });
+/// assert!(text.contains("= const 7.0  // 4 bytes\n"), "{text}");
+/// assert_eq!(parse_kernel(&text).expect("parses").to_string(), kernel.to_string());
+/// ```
+pub fn annotated(k: &Kernel, note: impl Fn(Inst) -> Option<String>) -> String {
+    Text::with_notes(k, &note).text
 }
 
 /// The line of text of an instruction, named as in the text of the whole kernel.

@@ -108,6 +108,11 @@ impl Device for Cpu {
         Ok(unsafe { Buffer::new(address, len, Arc::new(data)) })
     }
 
+    unsafe fn borrow_host(&self, memory: *mut u8, len: u64) -> Option<Buffer> {
+        // SAFETY: the caller keeps the memory valid for as long as the buffer lives, and others away from it.
+        Some(unsafe { Buffer::new(memory as u64, len, Arc::new(())) })
+    }
+
     fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) {
         let part = buffer.part(offset, bytes.len() as u64);
         // SAFETY: the part lies inside the buffer; no launch runs, since replays return when they have ended and the

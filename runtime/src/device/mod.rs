@@ -4,10 +4,12 @@
 //! variables. Launches of one stage do not depend on one another; a stage begins when the one before it has ended.
 
 mod cpu;
+mod host;
 mod memory;
 mod pool;
 
 pub use cpu::Cpu;
+pub(crate) use host::HostSlices;
 
 use hrx_compiler::Target;
 use hrx_ir::tile::Kernel;
@@ -178,6 +180,17 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// If there is not enough memory.
     fn place(&self, data: crate::gguf::TensorData, what: &str) -> Result<Buffer, DeviceError>;
+
+    /// Host memory in place as a buffer, where kernels of this device can use it as it is. None where it has to be
+    /// copied, by [`alloc`](Device::alloc), [`write`](Device::write) and [`read`](Device::read).
+    ///
+    /// # Safety
+    /// The `len` bytes from `memory` on stay valid until the last clone of the buffer is dropped. While a replay runs
+    /// that uses it, nothing else writes them, and nothing else reads what its launches write.
+    unsafe fn borrow_host(&self, memory: *mut u8, len: u64) -> Option<Buffer> {
+        let _ = (memory, len);
+        None
+    }
 
     /// Copies to the device.
     ///

@@ -1,19 +1,15 @@
-//! Requests to loaded kernels: from memory, from the cache, or from the compiler.
+//! Requests to loaded kernels: from memory, or from [`Objects`](super::Objects).
 
+use super::objects::{Objects, Warn};
 use crate::device::{Device, KernelId};
 use crate::error::Error;
-use hrx_cache::{Cache, Key, KeyBuilder, Lookup};
+use crate::model::{ModelOptions, open_cache, open_device};
+use hrx_cache::{Cache, Key};
 use hrx_ir::tile::Kernel;
 use hrx_templates::{Request, Template};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-/// The kernel cache is cut back to this size when something was added to it, the least recently used entries first.
-const CACHE_LIMIT: u64 = 1 << 30;
-
-/// Where warnings go: a damaged cache entry, a cache that can't be written.
-pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// What happened to one kernel.
 #[derive(Clone, Debug)]
@@ -48,8 +44,7 @@ pub struct KernelStats {
 /// The kernels of one device.
 pub struct KernelStore {
     device: Arc<dyn Device>,
-    cache: Cache,
-    warn: Warn,
+    objects: Objects,
     state: Mutex<State>,
 }
 
@@ -59,14 +54,23 @@ struct State {
     requests: HashMap<Request, KernelId>,
     reports: Vec<KernelReport>,
     stats: KernelStats,
-    /// Said once: that the cache can't be used.
-    cache_failed: bool,
 }
 
 impl KernelStore {
     /// A store for a device, with a cache (which may be a disabled one).
     pub fn new(device: Arc<dyn Device>, cache: Cache, warn: Warn) -> KernelStore {
-        KernelStore { device, cache, warn, state: Mutex::default() }
+        let objects = Objects::new(device.target().clone(), cache, warn);
+        KernelStore { device, objects, state: Mutex::default() }
+    }
+
+    /// Opens a device and a cache as the options say.
+    ///
+    /// # Errors
+    /// If there is no such device or it can't be used. A cache that can't be used is a warning.
+    pub fn open(options: &ModelOptions) -> Result<KernelStore, Error> {
+        let device = open_device(&options.device, options.threads)?;
+        let cache = open_cache(&options.cache, &options.warn);
+        Ok(KernelStore::new(device, cache, Arc::clone(&options.warn)))
     }
 
     /// The device that the kernels are loaded on.
@@ -86,13 +90,7 @@ impl KernelStore {
 
     /// Everything that a kernel's code depends on, hashed.
     pub fn key(&self, kernel: &Kernel) -> Key {
-        KeyBuilder::new("hrx kernel")
-            .part("kernel", kernel.to_string())
-            .part("target", self.device.target().name())
-            .part("codegen", hrx_compiler::CODEGEN_VERSION.to_le_bytes())
-            .part("compiler", env!("CARGO_PKG_VERSION"))
-            .part("llvm", hrx_compiler::LLVM_VERSION)
-            .finish()
+        self.objects.key(kernel)
     }
 
     /// The loaded kernel for each request, in their order. Those that are nowhere are compiled side by side.
@@ -128,92 +126,33 @@ impl KernelStore {
 
     fn load_all(&self, kernels: &[Kernel], facts: &[String], start: Instant) -> Result<Vec<KernelId>, Error> {
         let keys: Vec<Key> = kernels.iter().map(|k| self.key(k)).collect();
-        let known: Vec<Option<KernelId>> = {
+        let mut ids: Vec<Option<KernelId>> = {
             let state = self.state.lock().unwrap_or_else(|e| e.into_inner());
             keys.iter().map(|k| state.loaded.get(k).copied()).collect()
         };
-        let mut objects: Vec<Option<(Vec<u8>, Option<Duration>)>> = Vec::with_capacity(kernels.len());
-        for (key, known) in keys.iter().zip(&known) {
-            let cached = if known.is_none() { self.look_up(key) } else { None };
-            objects.push(cached.map(|bytes| (bytes, None)));
-        }
-        let missing: Vec<usize> = (0..kernels.len()).filter(|&i| known[i].is_none() && objects[i].is_none()).collect();
-        let to_compile: Vec<&Kernel> = missing.iter().map(|&i| &kernels[i]).collect();
-        let compile_start = Instant::now();
-        let compiled = hrx_compiler::compile_all(&to_compile, self.device.target());
-        let compile = if missing.is_empty() { Duration::ZERO } else { compile_start.elapsed() };
-        for (&i, result) in missing.iter().zip(compiled) {
-            let c = result?;
-            self.keep(&keys[i], &kernels[i], &c);
-            objects[i] = Some((c.object, Some(c.time)));
-        }
-        if !missing.is_empty()
-            && let Err(e) = self.cache.prune(CACHE_LIMIT)
-        {
-            self.cache_failed(&e);
-        }
-        let mut ids = Vec::with_capacity(kernels.len());
-        let mut reports = Vec::new();
-        for (i, kernel) in kernels.iter().enumerate() {
-            ids.push(match (known[i], objects[i].take()) {
-                (Some(id), _) => id,
-                (None, Some((object, compile))) => {
-                    let id = self.device.load(kernel, &object)?;
-                    let (name, facts) = (kernel.name.clone(), facts[i].clone());
-                    reports.push(KernelReport { name, facts, key: keys[i], compile, bytes: object.len() });
-                    id
-                }
-                (None, None) => unreachable!("every kernel that was not found was compiled"),
-            });
+        let new: Vec<usize> = (0..kernels.len()).filter(|&i| ids[i].is_none()).collect();
+        let to_make: Vec<&Kernel> = new.iter().map(|&i| &kernels[i]).collect();
+        let made = self.objects.get(&to_make)?;
+        let mut reports = Vec::with_capacity(new.len());
+        for (&i, object) in new.iter().zip(made.objects) {
+            ids[i] = Some(self.device.load(&kernels[i], &object.bytes)?);
+            let (name, facts) = (kernels[i].name.clone(), facts[i].clone());
+            let compile = object.time.filter(|_| !object.cached);
+            reports.push(KernelReport { name, facts, key: object.key, compile, bytes: object.bytes.len() });
         }
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+        let ids: Vec<KernelId> = ids.into_iter().flatten().collect();
         for (key, &id) in keys.iter().zip(&ids) {
             state.loaded.insert(*key, id);
         }
         let stats = &mut state.stats;
+        let misses = reports.iter().filter(|r| r.compile.is_some()).count();
         stats.kernels += reports.len();
-        stats.misses += missing.len();
-        stats.hits += reports.len() - missing.len();
-        stats.compile += compile;
+        stats.misses += misses;
+        stats.hits += reports.len() - misses;
+        stats.compile += made.compile;
         stats.total += start.elapsed();
         state.reports.extend(reports);
         Ok(ids)
-    }
-
-    /// The object of a key from the cache. Whatever is wrong with the cache is said, and means "not there".
-    fn look_up(&self, key: &Key) -> Option<Vec<u8>> {
-        match self.cache.get(key) {
-            Ok(Lookup::Hit(entry)) => Some(entry.payload().to_vec()),
-            Ok(Lookup::Miss) => None,
-            Ok(Lookup::Damaged(damage)) => {
-                (self.warn)(&format!("{damage}; compiling the kernel again"));
-                None
-            }
-            Err(e) => {
-                self.cache_failed(&e);
-                None
-            }
-        }
-    }
-
-    fn keep(&self, key: &Key, kernel: &Kernel, compiled: &hrx_compiler::Compiled) {
-        let meta = serde_json::json!({
-            "kernel": kernel.name,
-            "target": self.device.target().name(),
-            "compile_ms": compiled.time.as_secs_f64() * 1e3,
-        });
-        if let Err(e) = self.cache.put(key, meta.to_string().as_bytes(), &compiled.object) {
-            self.cache_failed(&e);
-        }
-    }
-
-    fn cache_failed(&self, e: &hrx_cache::CacheError) {
-        let first = {
-            let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
-            !std::mem::replace(&mut state.cache_failed, true)
-        };
-        if first {
-            (self.warn)(&format!("kernels are not cached: {e}"));
-        }
     }
 }

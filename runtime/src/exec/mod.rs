@@ -10,16 +10,22 @@
 //!   consumers say what they read, producers write it.
 //! * [`schedule`]: a step's stage follows from what it reads. Steps of one stage run side by side.
 //! * [`plan`]: buffers whose lifetimes do not meet share memory.
-//! * [`kernels`]: requests to loaded kernels, by way of the cache.
+//! * [`objects`]: kernels to objects, from the cache or the compiler.
+//! * [`kernels`]: requests to kernels loaded on a device.
 //! * [`program`]: all of it for one kind of step, recorded on a device.
+//! * [`drafts`]: the programs of a session before they are recorded.
 
+pub mod drafts;
 pub mod kernels;
 pub mod lower;
+pub mod objects;
 pub mod plan;
 pub mod program;
 pub mod rope;
 pub mod schedule;
 
+pub use drafts::Drafts;
 pub use kernels::{KernelReport, KernelStats, KernelStore};
 pub use lower::{Lowered, Mode, Operand, Step, lower};
-pub use program::Program;
+pub use objects::{KernelObject, Objects, Warn};
+pub use program::{Draft, Program};

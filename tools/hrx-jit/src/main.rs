@@ -1,2 +1,58 @@
-//! hrx-jit
-fn main() {}
+//! hrx-jit: shows what the JIT compiler makes, and looks after its cache.
+
+mod cache;
+mod compile;
+mod dump;
+mod kernels;
+mod model;
+mod output;
+
+use clap::{Parser, Subcommand};
+use std::error::Error;
+use std::io::{self, ErrorKind};
+use std::process::ExitCode;
+
+/// What a subcommand comes to: whether all is well, or why it could not do its work.
+type Outcome = Result<ExitCode, Box<dyn Error>>;
+
+/// Shows what the JIT compiler makes, and looks after its cache.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the kernels that a model needs: name, hash, compile time, size, launches a step, facts
+    Kernels(kernels::Args),
+    /// Print a model's graph, or one of its kernels in a form on its way to machine code
+    Dump(dump::Args),
+    /// Compile kernels from a file in tile IR's text form
+    Compile(compile::Args),
+    /// Look at the cache of compiled kernels
+    Cache(cache::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Kernels(args) => kernels::run(&args),
+        Command::Dump(args) => dump::run(&args),
+        Command::Compile(args) => compile::run(&args),
+        Command::Cache(args) => cache::run(&args),
+    };
+    match outcome {
+        Ok(code) => code,
+        // Whoever reads has seen enough.
+        Err(e) if is_broken_pipe(&*e) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(e: &(dyn Error + 'static)) -> bool {
+    e.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe)
+}

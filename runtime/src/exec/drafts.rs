@@ -1,0 +1,50 @@
+//! The programs of a session before they are on a device: what kernels a model needs, without memory for it.
+
+use super::lower::Mode;
+use super::program::Draft;
+use crate::error::Error;
+use crate::session::Outputs;
+use hrx_compiler::Target;
+use hrx_ir::graph::{Graph, HIDDEN, LOGITS, Tensor};
+use hrx_templates::{Request, TargetShape};
+
+/// The most tokens of a step whose outputs are all wanted: their rows of logits are large.
+const OUTPUT_BATCH: u32 = 32;
+
+/// The two programs of a session.
+pub struct Drafts {
+    /// One token at a time, where only the last output is wanted.
+    pub decode: Draft,
+    /// Several tokens.
+    pub batch: Draft,
+    /// The graph's output that both compute.
+    pub output: Tensor,
+    /// The most tokens of a step.
+    pub max_tokens: u32,
+    /// The most rows of output of a step.
+    pub max_outputs: u32,
+}
+
+impl Drafts {
+    /// Lowers a model's graph for steps of up to `n_batch` tokens.
+    ///
+    /// # Errors
+    /// If the graph has no such output.
+    pub fn new(graph: &Graph, outputs: Outputs, n_batch: u32, target: &Target) -> Result<Drafts, Error> {
+        let name = if outputs == Outputs::Hidden { HIDDEN } else { LOGITS };
+        let output = graph.output(name).ok_or_else(|| Error::Invalid(format!("the model has no output {name}")))?;
+        let shape = TargetShape { lanes: target.vector_lanes(), registers: target.vector_registers() };
+        let (mode, [max_tokens, max_outputs]) = match outputs {
+            Outputs::Last => (Mode::Prefill, [n_batch, 1]),
+            Outputs::All | Outputs::Hidden => (Mode::Logits, [n_batch.min(OUTPUT_BATCH); 2]),
+        };
+        let decode = Draft::new(graph, output, Mode::Decode, &shape, [1, 1]);
+        let batch = Draft::new(graph, output, mode, &shape, [max_tokens, max_outputs]);
+        Ok(Drafts { decode, batch, output, max_tokens, max_outputs })
+    }
+
+    /// The kernels of all steps of both programs, repeated where they are.
+    pub fn requests(&self) -> Vec<Request> {
+        self.decode.requests().into_iter().chain(self.batch.requests()).collect()
+    }
+}

@@ -1,0 +1,6 @@
+//! hrx-jit as a program: its output, its errors and its exit codes.
+
+mod cache;
+mod forms;
+mod kernels;
+mod support;
