@@ -2,9 +2,7 @@
 //! known to go wrong: signed zeros, NaN, infinities, subnormals, ties, the ends of integers.
 
 use hrx_ir::tile::interp::{FaultKind, Options};
-use hrx_ir::tile::{
-    Access, BinaryOp, Builder, CmpOp, Elem, Kernel, Op, ReduceOp, UnaryOp, Value, View, result_type,
-};
+use hrx_ir::tile::{Access, BinaryOp, Builder, CmpOp, Elem, Kernel, Op, ReduceOp, UnaryOp, Value, View, result_type};
 use hrx_tests::host::{Flush, HostKernel, Input, check, decode, encode, interpret, targets};
 
 /// Widths of tiles: a scalar, an odd vector, one register, several.
@@ -13,16 +11,48 @@ const WIDTHS: [u32; 4] = [1, 7, 8, 32];
 /// Bytes of interesting values of a type.
 fn specials(elem: Elem) -> Vec<u8> {
     let floats = [
-        0.0, 1.0, 0.5, 1.5, 2.5, 3.5, 0.49999997, 8388607.5, 1e-40, 1e-45, 1.1754944e-38, 3.4028235e38, 126.5, 127.5,
-        128.5, 254.5, 255.5, 32767.5, 65503.9, 65519.99, 65520.0, 2147483520.0, 2147483648.0, 4294967040.0,
-        4294967296.0, 5.9604645e-8, 2.9802322e-8, 6.1e-5, 1.0009766, 1.00048828125, 0.99951171875, 1e-20, 1e20,
-        f64::INFINITY, f64::NAN,
+        0.0,
+        1.0,
+        0.5,
+        1.5,
+        2.5,
+        3.5,
+        0.49999997,
+        8388607.5,
+        1e-40,
+        1e-45,
+        1.1754944e-38,
+        3.4028235e38,
+        126.5,
+        127.5,
+        128.5,
+        254.5,
+        255.5,
+        32767.5,
+        65503.9,
+        65519.99,
+        65520.0,
+        2147483520.0,
+        2147483648.0,
+        4294967040.0,
+        4294967296.0,
+        5.9604645e-8,
+        2.9802322e-8,
+        6.1e-5,
+        1.0009766,
+        1.00048828125,
+        0.99951171875,
+        1e-20,
+        1e20,
+        f64::INFINITY,
+        f64::NAN,
     ];
     if elem.is_float() {
         return encode(elem, &floats.iter().flat_map(|&x: &f64| [x, -x]).collect::<Vec<_>>());
     }
     let bits = 8 * elem.bytes();
-    let mut ints: Vec<i64> = vec![0, 1, 2, 3, 7, 10, 100, -1, -2, -3, -7, -100, 16777217, 33554433, 33685505, -33685505];
+    let mut ints: Vec<i64> =
+        vec![0, 1, 2, 3, 7, 10, 100, -1, -2, -3, -7, -100, 16777217, 33554433, 33685505, -33685505];
     ints.extend((0..bits).flat_map(|b| [(1i64 << b) - 1, 1 << b, (1 << b) + 1, -(1i64 << b)]));
     ints.extend([1077936129i64, 1082130433, 0x7FFF_FF80, 0x0101_8001]);
     let bytes = elem.bytes() as usize;
@@ -198,7 +228,10 @@ fn faults_of_integer_arithmetic_have_a_result() {
                 let kernel = kernel.expect("integers");
                 let inputs = [Input::Bytes(first.clone()), Input::Bytes(second.clone()), Input::Room(n * size)];
                 let fault = interpret(&kernel, &inputs, &Options::exact()).expect_err("a fault");
-                assert!(matches!(fault.kind, FaultKind::DivisionByZero { .. } | FaultKind::ShiftAmount { .. }), "{fault}");
+                assert!(
+                    matches!(fault.kind, FaultKind::DivisionByZero { .. } | FaultKind::ShiftAmount { .. }),
+                    "{fault}"
+                );
                 let wide = |bytes: &[u8]| -> Vec<i64> { decode(elem, bytes).into_iter().map(|x| x as i64).collect() };
                 let (a, b) = (wide(&first), wide(&second));
                 let bits = 8 * size as i64;
@@ -243,7 +276,12 @@ fn reductions_of_every_length() {
                     // Different parts of the list, so that zeros of both signs and NaNs meet in every place.
                     for shift in [0, 1, 3, 8, 20, 61] {
                         let shifted = [&list[4 * shift..], &list[..4 * shift]].concat();
-                        agree(&format!("{op:?} of {n} {elem}, axis {axis}"), &kernel, vec![cycle(elem, &shifted, size)], 20);
+                        agree(
+                            &format!("{op:?} of {n} {elem}, axis {axis}"),
+                            &kernel,
+                            vec![cycle(elem, &shifted, size)],
+                            20,
+                        );
                     }
                 }
             }
@@ -313,9 +351,11 @@ fn ulps(got: f32, exact: f64) -> f64 {
 #[test]
 fn exponentials_are_as_close_as_documented() {
     type Exact = fn(f64) -> f64;
-    let cases: [(UnaryOp, Exact, f64, f64); 2] = [(UnaryOp::Exp, f64::exp, 104.0, 2.0), (UnaryOp::Tanh, f64::tanh, 12.0, 4.0)];
+    let cases: [(UnaryOp, Exact, f64, f64); 2] =
+        [(UnaryOp::Exp, f64::exp, 104.0, 2.0), (UnaryOp::Tanh, f64::tanh, 12.0, 4.0)];
     for (op, exact, range, most) in cases {
-        let mut inputs: Vec<f64> = (-60_000..60_000).map(|i| f64::from((f64::from(i) / 60_000.0 * range) as f32)).collect();
+        let mut inputs: Vec<f64> =
+            (-60_000..60_000).map(|i| f64::from((f64::from(i) / 60_000.0 * range) as f32)).collect();
         inputs.extend((0..20_000).map(|i| f64::from(f32::from_bits(0x3400_0000 + i * 2203))));
         inputs.extend(decode(Elem::F32, &specials(Elem::F32)));
         let n = inputs.len() / 8 * 8;
