@@ -128,6 +128,8 @@ impl Model {
     pub fn from_gguf(gguf: Gguf, options: &ModelOptions) -> Result<Model, Error> {
         let ModelGraph { config, graph } = ModelGraph::from_gguf(&gguf)?;
         let kernels = KernelStore::open(options)?;
+        // Weights that are not in memory are read while kernels are made.
+        gguf.tensors().iter().for_each(|t| gguf.prefetch(t));
         Ok(Model { data: Arc::new(ModelData { gguf, config, graph }), kernels, tokenizer: OnceLock::new() })
     }
 

@@ -3,6 +3,7 @@
 
 pub mod filetest;
 pub mod golden;
+pub mod host;
 pub mod logits;
 pub mod models;
 pub mod synthetic;

@@ -25,7 +25,7 @@ impl Random {
 
     /// Below `n`.
     pub fn below(&mut self, n: u32) -> u32 {
-        ((self.bits() >> 32) * u64::from(n) >> 32) as u32
+        (((self.bits() >> 32) * u64::from(n)) >> 32) as u32
     }
 
     /// Between -1 and 1.

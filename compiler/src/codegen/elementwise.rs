@@ -127,20 +127,54 @@ impl<'c> Codegen<'c, '_> {
             BinaryOp::Add => g.int_op(IntOp::Add, x, y),
             BinaryOp::Sub => g.int_op(IntOp::Sub, x, y),
             BinaryOp::Mul => g.int_op(IntOp::Mul, x, y),
-            BinaryOp::Div => g.int_op(if signed { IntOp::SDiv } else { IntOp::UDiv }, x, y),
-            BinaryOp::Rem => g.int_op(if signed { IntOp::SRem } else { IntOp::URem }, x, y),
+            BinaryOp::Div | BinaryOp::Rem => g.divide(op == BinaryOp::Rem, signed, x, y),
             BinaryOp::And => g.int_op(IntOp::And, x, y),
             BinaryOp::Or => g.int_op(IntOp::Or, x, y),
             BinaryOp::Xor => g.int_op(IntOp::Xor, x, y),
-            BinaryOp::Shl => g.int_op(IntOp::Shl, x, y),
-            BinaryOp::Shr => g.int_op(if signed { IntOp::AShr } else { IntOp::LShr }, x, y),
+            BinaryOp::Shl => g.shift(IntOp::Shl, x, y),
+            BinaryOp::Shr => g.shift(if signed { IntOp::AShr } else { IntOp::LShr }, x, y),
         })
     }
 
-    /// The larger or smaller one; of floats the one that is a number.
+    /// Integer quotient or remainder that never traps: by zero they are 0 and the dividend, and the least integer by -1
+    /// wraps. Of a constant divisor nothing of the guard is left.
+    fn divide(&self, rem: bool, signed: bool, x: Reg<'c>, y: Reg<'c>) -> Result<Reg<'c>> {
+        let c = |n: i64| self.splat_int(n, y.ty());
+        let by_zero = self.int_cmp(IntPredicate::EQ, y, c(0))?;
+        let mut safe = self.select_reg(by_zero, c(1), y)?;
+        let op = match (rem, signed) {
+            (false, true) => IntOp::SDiv,
+            (false, false) => IntOp::UDiv,
+            (true, true) => IntOp::SRem,
+            (true, false) => IntOp::URem,
+        };
+        if !signed {
+            let out = self.int_op(op, x, safe)?;
+            return self.select_reg(by_zero, if rem { x } else { c(0) }, out);
+        }
+        let by_minus_one = self.int_cmp(IntPredicate::EQ, y, c(-1))?;
+        safe = self.select_reg(by_minus_one, c(1), safe)?;
+        let out = self.int_op(op, x, safe)?;
+        let out = self.select_reg(by_zero, if rem { x } else { c(0) }, out)?;
+        let negated = if rem { c(0) } else { self.int_op(IntOp::Sub, c(0), x)? };
+        self.select_reg(by_minus_one, negated, out)
+    }
+
+    /// A shift by the amount modulo the width.
+    fn shift(&self, op: IntOp, x: Reg<'c>, y: Reg<'c>) -> Result<Reg<'c>> {
+        let element = match y.ty() {
+            BasicTypeEnum::VectorType(t) => t.get_element_type().into_int_type(),
+            t => t.into_int_type(),
+        };
+        let amount = self.int_op(IntOp::And, y, self.splat_int(i64::from(element.get_bit_width()) - 1, y.ty()))?;
+        self.int_op(op, x, amount)
+    }
+
+    /// The larger or smaller one; of floats the one that is a number, and -0 below +0 (IEEE 754-2019's minimumNumber and
+    /// maximumNumber: with `llvm.minnum` the sign of a zero would depend on the target).
     pub(crate) fn min_max(&self, elem: Elem, max: bool, x: Reg<'c>, y: Reg<'c>) -> Result<Reg<'c>> {
         if elem.is_float() {
-            return self.float_intrinsic(if max { "llvm.maxnum" } else { "llvm.minnum" }, &[x, y]);
+            return self.float_intrinsic(if max { "llvm.maximumnum" } else { "llvm.minimumnum" }, &[x, y]);
         }
         let p = match (elem.is_signed(), max) {
             (true, true) => IntPredicate::SGT,
@@ -199,6 +233,7 @@ impl<'c> Codegen<'c, '_> {
             }
             (Elem::F32, Elem::BF16) => self.f32_to_bf16(x),
             (_, Elem::BF16) => {
+                let x = if matches!(from, Elem::I32 | Elem::U32) { self.sticky(x, from)? } else { x };
                 let f = self.convert_reg(x, from, Elem::F32)?;
                 self.f32_to_bf16(f)
             }
@@ -222,6 +257,21 @@ impl<'c> Codegen<'c, '_> {
             _ if to.bytes() > from.bytes() => self.cast(Cast::SExt, x, want),
             _ => Ok(x),
         }
+    }
+
+    /// A 32-bit integer as a multiple of 256 where f32 does not hold it exactly, odd if anything was cut off: rounding to
+    /// f32 is exact then, and a second rounding to fewer bits gives what a single one would have.
+    fn sticky(&self, x: Reg<'c>, elem: Elem) -> Result<Reg<'c>> {
+        let c = |n: i64| self.splat_int(n, x.ty());
+        // Exact in f32: -2^24 ..= 2^24, moved to start at 0.
+        let moved = if elem.is_signed() { self.int_op(IntOp::Add, x, c(1 << 24))? } else { x };
+        let small = self.int_cmp(IntPredicate::ULE, moved, c(if elem.is_signed() { 1 << 25 } else { 1 << 24 }))?;
+        let rest = self.int_op(IntOp::And, x, c(255))?;
+        let cut = self.int_cmp(IntPredicate::NE, rest, c(0))?;
+        let odd = self.select_reg(cut, c(256), c(0))?;
+        let high = self.int_op(IntOp::And, x, c(-256))?;
+        let high = self.int_op(IntOp::Or, high, odd)?;
+        self.select_reg(small, x, high)
     }
 
     /// The upper half of the bits, rounded to nearest even; NaN stays a quiet NaN.

@@ -115,9 +115,14 @@ impl Format {
         }
     }
 
-    /// The offset of a group: what the scaled code exceeds the element by, `scale * zero + min`.
+    /// The offset of a group: what the scaled code exceeds the element by, `scale * zero + min`. A term that the format
+    /// does not have is left out, so that a scale that is not finite does not spoil an offset it is no part of.
     pub fn offset(&self, scale: f32, min: f32) -> f32 {
-        scale * self.zero as f32 + min
+        match (self.zero, self.mins) {
+            (0, _) => min,
+            (zero, None) => scale * zero as f32,
+            (zero, Some(_)) => scale * zero as f32 + min,
+        }
     }
 
     /// Dequantises whole blocks as the format's reference does, bit for bit: `out` gets `block` elements for each

@@ -57,13 +57,15 @@ named_ops! {
         Sub = "sub",
         /// Product.
         Mul = "mul",
-        /// Quotient; integers truncate towards zero, by zero is an error of the kernel.
+        /// Quotient; integers truncate towards zero, the least one by -1 wraps. An integer by zero is an error of the
+        /// kernel: the interpreter stops, compiled code gives 0.
         Div = "div",
-        /// Remainder of the truncating quotient. Integers.
+        /// Remainder of the truncating quotient. Integers; by zero is an error as for `div`, compiled code gives the
+        /// dividend.
         Rem = "rem",
-        /// The smaller one; a NaN loses against a number.
+        /// The smaller one; a NaN loses against a number, and -0 is below +0.
         Min = "min",
-        /// The larger one; a NaN loses against a number.
+        /// The larger one; a NaN loses against a number, and -0 is below +0.
         Max = "max",
         /// Bitwise and; of `b1` too.
         And = "and",
@@ -71,9 +73,10 @@ named_ops! {
         Or = "or",
         /// Bitwise exclusive or; of `b1` too.
         Xor = "xor",
-        /// Left shift; the amount is less than the width.
+        /// Left shift. An amount of the width or more is an error of the kernel: the interpreter stops, compiled code
+        /// takes it modulo the width.
         Shl = "shl",
-        /// Right shift, arithmetic for signed types; the amount is less than the width.
+        /// Right shift, arithmetic for signed types; the amount as for `shl`.
         Shr = "shr",
     }
 }

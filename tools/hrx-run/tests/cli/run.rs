@@ -31,7 +31,7 @@ fn logits_of_tokens_are_the_golden_ones() {
             assert!(median <= golden.nmse_bound(), "{name} {more:?}: {median:e} > {:e}", golden.nmse_bound());
             by_run.push(logits.data);
         }
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().filter(|f| is_part(f)).count(), 0);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().filter(is_part).count(), 0);
     }
 }
 

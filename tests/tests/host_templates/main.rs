@@ -1,0 +1,13 @@
+//! The template crate's own cases, with every launch also compiled and run on this machine.
+//!
+//! The case files are those of `kernel-templates/tests/templates`; only the `launch` that they call is another one.
+
+#[path = "../../../kernel-templates/tests/templates/attention.rs"]
+mod attention;
+#[path = "../../../kernel-templates/tests/templates/linear.rs"]
+mod linear;
+#[path = "../../../kernel-templates/tests/templates/rope.rs"]
+mod rope;
+#[path = "../../../kernel-templates/tests/templates/rows.rs"]
+mod rows;
+mod support;

@@ -1,0 +1,30 @@
+//! The template tests' support, with a `launch` that holds compiled code against the interpreter.
+
+#[path = "../../../kernel-templates/tests/templates/support.rs"]
+mod interpreted;
+
+pub use interpreted::*;
+
+use hrx_ir::tile::interp::Options;
+use hrx_templates::{Slot, Template};
+use hrx_tests::host::{Input, check as check_host, encode};
+
+/// Launches in the interpreter and on this machine; the results are the interpreter's, which the machine's equal.
+pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options) -> Done {
+    let done = interpreted::launch(template, args, options);
+    let kernel = template.kernel().expect("the interpreter ran it");
+    let slots = template.slots();
+    let input = |slot: &Slot| {
+        let (_, data) = args.iter().find(|(s, _)| s == slot).expect("the interpreter found it");
+        match data {
+            Data::Scalar(n) => Input::I32(*n),
+            Data::Elems(elem, v) => Input::Bytes(encode(*elem, v)),
+            Data::Bytes(bytes) => Input::Bytes(bytes.clone()),
+            Data::Room(elem, n) => Input::Room(n * elem.bytes() as usize),
+            Data::Same(other) => Input::Same(slots.iter().position(|s| s == other).expect("an earlier slot")),
+        }
+    };
+    let inputs: Vec<Input> = slots.iter().map(input).collect();
+    check_host(&kernel, &inputs).unwrap_or_else(|e| panic!("{e}"));
+    done
+}
