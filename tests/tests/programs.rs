@@ -97,7 +97,8 @@ fn every_golden_in_every_mode() {
                 let lowered = lower(&graph, output, mode, &shape);
                 let stages = stages(&lowered.steps);
                 check_stages(&lowered, &stages);
-                let sizes: &[[u32; 2]] = if mode == Mode::Decode { &[[1, 1]] } else { &[[1, 1], [7, 3], [64, 64], [512, 1]] };
+                let sizes: &[[u32; 2]] =
+                    if mode == Mode::Decode { &[[1, 1]] } else { &[[1, 1], [7, 3], [64, 64], [512, 1]] };
                 for &[tokens, outputs] in sizes {
                     let plan = plan(&lowered, &stages, tokens, outputs);
                     check_plan(&lowered, &stages, &plan, [tokens, outputs]);
@@ -140,8 +141,11 @@ struct Made {
 
 fn made() -> impl Strategy<Value = Made> {
     let rows = prop_oneof![Just(Rows::Tokens), Just(Rows::Outputs), (1..5u32).prop_map(Rows::Const)];
-    (prop::collection::vec(0..64usize, 0..4), rows, 1..5000u32)
-        .prop_map(|(reads, rows, row_bytes)| Made { reads, rows, row_bytes })
+    (prop::collection::vec(0..64usize, 0..4), rows, 1..5000u32).prop_map(|(reads, rows, row_bytes)| Made {
+        reads,
+        rows,
+        row_bytes,
+    })
 }
 
 fn lowered(made: &[Made]) -> Lowered {
