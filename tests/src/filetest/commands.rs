@@ -1,7 +1,8 @@
 //! The commands of file tests. A new one is a row of [`COMMANDS`] and a function.
 
-use super::interpret::interpret;
+use super::interpret::{compiled, interpreted};
 use super::{Line, Outcome, TestFile};
+use hrx_compiler::{Emit, Target, emit};
 use hrx_ir::tile::{Kernel, parse_module, verify};
 
 /// A command.
@@ -27,7 +28,17 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "interpret",
         about: "runs in the interpreter with the arguments of `run:` lines; `out:` has the results",
-        run: interpret,
+        run: interpreted,
+    },
+    Command {
+        name: "run",
+        about: "runs compiled for this machine or the target given, as `interpret` does in the interpreter",
+        run: compiled,
+    },
+    Command {
+        name: "compile",
+        about: "compiles for a target to a form (TARGET FORM); `match:` texts are in the result, `no-match:` texts are not",
+        run: compile,
     },
 ];
 
@@ -87,4 +98,27 @@ fn verify_fail(file: &TestFile, _: &str) -> Result<Outcome, String> {
         prose: e.message,
     };
     Ok(Outcome::Lines { key: "error", lines: errors.into_iter().map(line).collect() })
+}
+
+fn compile(file: &TestFile, args: &str) -> Result<Outcome, String> {
+    let forms: Vec<&str> = Emit::ALL.iter().map(|(name, _)| *name).filter(|&name| name != "obj").collect();
+    let wrong = || format!("the arguments are a target and a form ({}), not {args:?}", forms.join(", "));
+    let (target, form) = args.split_once(' ').ok_or_else(wrong)?;
+    let form = Some(form).filter(|f| forms.contains(f)).and_then(Emit::from_name).ok_or_else(wrong)?;
+    let target = Target::from_name(target).map_err(|e| e.to_string())?;
+    let mut text = String::new();
+    for kernel in verified(file)? {
+        let bytes = emit(&kernel, &target, form).map_err(|e| e.to_string())?;
+        text += &String::from_utf8_lossy(&bytes);
+    }
+    let (wanted, unwanted) = (file.lines("match"), file.lines("no-match"));
+    if wanted.is_empty() && unwanted.is_empty() {
+        return Err("the head has no line `// match: TEXT` or `// no-match: TEXT`".into());
+    }
+    let missing = wanted.iter().find(|w| !text.contains(**w)).map(|w| format!("{w:?} is not in"));
+    let found = unwanted.iter().find(|w| text.contains(**w)).map(|w| format!("{w:?} is in"));
+    match missing.or(found) {
+        Some(what) => Err(format!("{what} the {args} form:\n{text}")),
+        None => Ok(Outcome::Passed),
+    }
 }
