@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::exec::lower::CACHE_ELEM;
 use crate::exec::program::{Bindings, Draft};
 use crate::exec::rope::{RopeTables, angles};
-use crate::exec::{Drafts, KernelStore, Program};
+use crate::exec::{Activations, Drafts, KernelStore, Program};
 use crate::model::ModelData;
 use hrx_ir::graph::{Input, KvCache, Tensor};
 use std::collections::HashMap;
@@ -35,11 +35,13 @@ pub struct SessionOptions {
     pub n_batch: u32,
     /// What is computed.
     pub outputs: Outputs,
+    /// In which form products with quantised weights read activations.
+    pub activations: Activations,
 }
 
 impl Default for SessionOptions {
     fn default() -> SessionOptions {
-        SessionOptions { n_ctx: 0, n_batch: 512, outputs: Outputs::Last }
+        SessionOptions { n_ctx: 0, n_batch: 512, outputs: Outputs::Last, activations: Activations::F32 }
     }
 }
 
@@ -81,7 +83,7 @@ impl Session {
             room.ok_or_else(|| Error::Invalid(format!("a context of {n_ctx} tokens is beyond what kernels index")))?;
         let n_batch = options.n_batch.min(n_ctx);
         let Drafts { decode, batch, output, max_tokens, max_outputs } =
-            Drafts::new(graph, options.outputs, n_batch, device.target())?;
+            Drafts::new(graph, options.outputs, n_batch, options.activations, device.target())?;
 
         let kv_bytes = kv_bytes(model, room);
         let arena_bytes = decode.arena_bytes().max(batch.arena_bytes());

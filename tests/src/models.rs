@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use half::f16;
+use hrx::exec::Activations;
 use hrx::gguf::{GgmlType, Gguf, write::Builder};
 use hrx::npy::Matrix;
 use hrx::{CacheChoice, Error, Model, ModelOptions, Outputs, SessionOptions};
@@ -33,12 +34,14 @@ pub struct Feeding {
     pub n_batch: u32,
     /// Lengths of the calls of `eval_rows`; what they leave over comes one at a time.
     pub calls: Vec<usize>,
+    /// In which form products with quantised weights read activations.
+    pub activations: Activations,
 }
 
 impl Feeding {
     /// The first `n` in one call, in steps of any size, the rest one at a time.
-    pub fn prompt(n: usize) -> Feeding {
-        Feeding { n_batch: SessionOptions::default().n_batch, calls: vec![n] }
+    pub fn prompt(n: usize, activations: Activations) -> Feeding {
+        Feeding { n_batch: SessionOptions::default().n_batch, calls: vec![n], activations }
     }
 }
 
@@ -47,7 +50,8 @@ impl Feeding {
 /// # Errors
 /// If the session can't be made or run.
 pub fn logits(model: &Model, n_ctx: u32, tokens: &[u32], feeding: &Feeding) -> Result<Matrix, Error> {
-    let options = SessionOptions { n_ctx, n_batch: feeding.n_batch, outputs: Outputs::All };
+    let options =
+        SessionOptions { n_ctx, n_batch: feeding.n_batch, outputs: Outputs::All, activations: feeding.activations };
     let mut session = model.session(&options)?;
     let mut data = Vec::with_capacity(tokens.len() * session.cols() as usize);
     let mut keep = |row: &[f32]| {

@@ -3,6 +3,7 @@
 //! `HRX_UPDATE=1` writes the measured distances to docs/measured/goldens.md.
 
 use hrx::Model;
+use hrx::exec::Activations;
 use hrx::gguf::Gguf;
 use hrx::npy::Matrix;
 use hrx_tests::golden::{self, Golden};
@@ -43,8 +44,25 @@ fn run(case: &Case, feeding: &Feeding) -> Matrix {
     logits(&case.model, m.n_ctx as u32, &m.all_tokens(), feeding).unwrap_or_else(|e| panic!("{}: {e}", case.name))
 }
 
+/// The forms of activations, each with what it is called in the documentation.
+const FORMS: [(Activations, &str); 2] =
+    [(Activations::F32, "f32 activations (the default)"), (Activations::Q8, "8-bit activations (`--activations q8`)")];
+
 #[test]
 fn every_golden_is_as_close_as_its_anchor() {
+    let mut text = String::new();
+    for (activations, title) in FORMS {
+        let table = hold_to_anchors(activations);
+        writeln!(text, "## With {title}\n\n{table}").unwrap();
+    }
+    println!("{text}");
+    if std::env::var_os("HRX_UPDATE").is_some_and(|v| v == "1") {
+        write_measured(text.trim_end());
+    }
+}
+
+/// A table of all goldens. Panics where one is further off than it may be.
+fn hold_to_anchors(activations: Activations) -> String {
     let golden = Golden::locate();
     let models = golden.models().unwrap();
     let mut table = String::from(
@@ -55,7 +73,7 @@ fn every_golden_is_as_close_as_its_anchor() {
     let cases = cases(&golden, &models, 0);
     for case in &cases {
         let m = case.golden;
-        let found = Comparison::of(&run(case, &Feeding::prompt(m.n_prompt)), &golden.logits(m).unwrap());
+        let found = Comparison::of(&run(case, &Feeding::prompt(m.n_prompt, activations)), &golden.logits(m).unwrap());
         let anchor = &m.anchor.default;
         let ratio = found.median() / anchor.nmse_pos_median;
         writeln!(
@@ -87,21 +105,18 @@ fn every_golden_is_as_close_as_its_anchor() {
             }
         }
     }
-    println!("{table}");
     assert!(failures.is_empty(), "{}\n{table}", failures.join("\n"));
-    if std::env::var_os("HRX_UPDATE").is_some_and(|v| v == "1") {
-        write_measured(&table, cases.len());
-    }
+    table
 }
 
-fn write_measured(table: &str, n: usize) {
+fn write_measured(tables: &str) {
     let target = hrx_compiler::Target::host().expect("a host").name();
     let text = format!(
         "# Golden models against the float32 reference\n\n\
-         {n} models on `{target}`: the prompt in one prefill, then 16 tokens one at a time. NMSE is each row's mean \
+         On `{target}`: the prompt in one prefill, then 16 tokens one at a time. NMSE is each row's mean \
          square error over the reference's mean square; llama.cpp's figures are those of the reference data \
          (`anchor.default`). The bound is 1.25 times llama.cpp's median, and 1e-6 for F32 and F16 weights.\n\n\
-         To repeat: `HRX_UPDATE=1 cargo test -p hrx-tests --test golden_models every_golden`.\n\n{table}"
+         To repeat: `HRX_UPDATE=1 cargo test -p hrx-tests --test golden_models every_golden`.\n\n{tables}\n"
     );
     let path = golden::repository().join("docs/measured/goldens.md");
     std::fs::create_dir_all(path.parent().expect("a directory")).expect("docs/measured");
@@ -120,19 +135,20 @@ fn first_difference(a: &Matrix, b: &Matrix) -> Option<String> {
 fn batches_change_no_bit() {
     let golden = Golden::locate();
     let models = golden.models().unwrap();
-    for case in cases(&golden, &models, 0) {
+    let cases = cases(&golden, &models, 0);
+    for (case, (activations, _)) in cases.iter().flat_map(|c| FORMS.map(|f| (c, f))) {
         let n = case.golden.n_prompt;
-        let one = run(&case, &Feeding::prompt(n));
+        let one = run(case, &Feeding::prompt(n, activations));
         let variants = [
-            Feeding { n_batch: 1, calls: vec![n] },
-            Feeding { n_batch: 7, calls: vec![n] },
-            Feeding { n_batch: 32, calls: vec![n] },
-            Feeding { n_batch: 512, calls: vec![1, 3, 16, 2, n] },
-            Feeding { n_batch: 512, calls: vec![] },
-            Feeding { n_batch: 512, calls: vec![n + case.golden.n_decode] },
+            (1, vec![n]),
+            (7, vec![n]),
+            (32, vec![n]),
+            (512, vec![1, 3, 16, 2, n]),
+            (512, vec![]),
+            (512, vec![n + case.golden.n_decode]),
         ];
-        for feeding in variants {
-            let difference = first_difference(&one, &run(&case, &feeding));
+        for feeding in variants.map(|(n_batch, calls)| Feeding { n_batch, calls, activations }) {
+            let difference = first_difference(&one, &run(case, &feeding));
             assert_eq!(difference, None, "{}: {feeding:?}", case.name);
         }
     }
@@ -151,7 +167,7 @@ fn threads_change_no_bit() {
         let cases = cases(&golden, &some, threads);
         for run_number in 0..16 {
             for (case, first) in cases.iter().zip(&mut first) {
-                let now = run(case, &Feeding::prompt(case.golden.n_prompt));
+                let now = run(case, &Feeding::prompt(case.golden.n_prompt, Activations::default()));
                 let first = first.get_or_insert_with(|| now.clone());
                 assert_eq!(first_difference(first, &now), None, "{}, {threads} threads, run {run_number}", case.name);
             }

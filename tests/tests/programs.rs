@@ -4,7 +4,7 @@ use hrx::exec::lower::{Buf, BufData};
 use hrx::exec::plan::{Plan, plan};
 use hrx::exec::rope::RopeTables;
 use hrx::exec::schedule::{by_stage, stages};
-use hrx::exec::{Lowered, Mode, Operand, Step, lower};
+use hrx::exec::{Activations, Lowered, Mode, Operand, Step, lower};
 use hrx::gguf::Gguf;
 use hrx::models::ModelGraph;
 use hrx_ir::graph::{HIDDEN, LOGITS, Node, Rows};
@@ -93,8 +93,11 @@ fn every_golden_in_every_mode() {
         let graph = ModelGraph::from_gguf(&gguf).unwrap().graph;
         for name in [LOGITS, HIDDEN] {
             let output = graph.output(name).unwrap();
-            for (mode, shape) in MODES.into_iter().flat_map(|m| [(m, AVX2), (m, AVX512)]) {
-                let lowered = lower(&graph, output, mode, &shape);
+            let forms = [Activations::F32, Activations::Q8];
+            for (mode, shape, activations) in
+                MODES.into_iter().flat_map(|m| forms.map(|f| (m, f))).flat_map(|(m, f)| [(m, AVX2, f), (m, AVX512, f)])
+            {
+                let lowered = lower(&graph, output, mode, &shape, activations);
                 let stages = stages(&lowered.steps);
                 check_stages(&lowered, &stages);
                 let sizes: &[[u32; 2]] =
@@ -117,7 +120,7 @@ fn kernels_of_a_golden() {
     let model = models.iter().find(|m| m.file == "gemma3-Q4_0.gguf").unwrap();
     let graph = ModelGraph::from_gguf(&Gguf::open(&golden.path(model)).unwrap()).unwrap().graph;
     for (mode, name) in [(Mode::Decode, "decode"), (Mode::Prefill, "prefill")] {
-        let lowered = lower(&graph, graph.output(LOGITS).unwrap(), mode, &AVX2);
+        let lowered = lower(&graph, graph.output(LOGITS).unwrap(), mode, &AVX2, Activations::Q8);
         let stages = by_stage(&stages(&lowered.steps));
         let text: Vec<String> = stages
             .iter()
@@ -163,7 +166,7 @@ fn lowered(made: &[Made]) -> Lowered {
             node: Node::from_u32(0),
         });
     }
-    let output = bufs.keys().last().expect("a step");
+    let output = bufs.keys().next_back().expect("a step");
     Lowered { steps, bufs, ropes: RopeTables::default(), caches: Vec::new(), output }
 }
 

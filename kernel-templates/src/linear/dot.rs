@@ -54,6 +54,11 @@ impl Matrix {
                 let unroll = if format.chunks() == 1 { unroll } else { 1 };
                 unrolled(b, k / format.block, unroll, inits, |b, block, acc| step.block(b, block, acc))
             }
+            (Matrix::Quant(view, format), Input::F32(x)) => {
+                let step = CodeDot { view, format, rows, x, tokens };
+                let unroll = if format.chunks() == 1 { unroll } else { 1 };
+                unrolled(b, k / format.block, unroll, inits, |b, block, acc| step.block(b, block, acc))
+            }
             (Matrix::Float(view), Input::F32(x)) => {
                 let step = FloatDot { view, rows, x, tokens };
                 let whole = unrolled(b, k / LANES, unroll, inits, |b, at, acc| {
@@ -68,7 +73,7 @@ impl Matrix {
                     step.columns(b, col, Some(mask), whole)
                 }
             }
-            _ => unreachable!("the form of activations follows from the weight type"),
+            (Matrix::Float(_), Input::Q8 { .. }) => unreachable!("facts with float weights and Q8 input are refused"),
         };
         sums.into_iter().map(|s| b.reduce(ReduceOp::Sum, s, 1)).collect()
     }
@@ -151,6 +156,63 @@ impl QuantDot<'_> {
             return b.broadcast(part, Type::new(Elem::F32, &[self.rows.count, LANES]).shape);
         }
         b.repeat(part, LANES / n)
+    }
+}
+
+/// Quantised weights with `f32` activations.
+struct CodeDot<'a> {
+    view: View,
+    format: &'static Format,
+    rows: Lanes,
+    x: View,
+    tokens: &'a [Value],
+}
+
+impl CodeDot<'_> {
+    /// Adds one block: for each group scale * Σ code * x - offset * Σ x, lane by lane. Scaling sums instead of codes
+    /// saves a product and a difference an element.
+    fn block(&self, b: &mut Builder, block: Value, mut acc: Vec<Value>) -> Vec<Value> {
+        let f = self.format;
+        let index = [self.rows.index, block];
+        let scales = b.load_block(self.view, index, BlockPart::Scales, self.rows.count);
+        let offsets = f.has_offset().then(|| {
+            let offsets = b.load_block(self.view, index, BlockPart::Offsets, self.rows.count);
+            b.unary(UnaryOp::Neg, offsets)
+        });
+        let first = times(b, block, f.block);
+        for c in 0..f.chunks() {
+            let codes = b.load_block(self.view, index, BlockPart::Codes(c), self.rows.count);
+            let codes = b.convert(codes, Elem::F32);
+            for group in 0..CHUNK / f.group {
+                let at = c * (CHUNK / f.group) + group;
+                let scale = b.slice(scales, 1, at, 1);
+                let offset = offsets.map(|o| b.slice(o, 1, at, 1));
+                let places: Vec<u32> = (group * f.group..(group + 1) * f.group).step_by(LANES as usize).collect();
+                let weights: Vec<Value> = places.iter().map(|&p| b.slice(codes, 1, p, LANES)).collect();
+                for (acc, &token) in acc.iter_mut().zip(self.tokens) {
+                    let (mut products, mut sum) = (None, None);
+                    for (&w, &p) in weights.iter().zip(&places) {
+                        let col = plus(b, first, c * CHUNK + p);
+                        let x = b.load(self.x, &[token, col], &[1, LANES], None);
+                        products = Some(match products {
+                            Some(so_far) => b.fma(w, x, so_far),
+                            None => b.mul(w, x),
+                        });
+                        sum = Some(match sum {
+                            Some(so_far) => b.add(so_far, x),
+                            None => x,
+                        });
+                    }
+                    if let Some(products) = products {
+                        *acc = b.fma(products, scale, *acc);
+                    }
+                    if let (Some(offset), Some(sum)) = (offset, sum) {
+                        *acc = b.fma(offset, sum, *acc);
+                    }
+                }
+            }
+        }
+        acc
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Gated {
 ///
 /// The result is `residual + softcap(scale * (act(x·W0ᵀ) * (x·W1ᵀ) or x·W0ᵀ + bias))`, where each part is optional.
 ///
-/// Slots: NTokens; X `f32 [T, k]` for float weights or a norm, else XCodes and XScales; with `norm` NormWeight `f32 [k]`;
+/// Slots: NTokens; X `f32 [T, k]` for `f32` input or a norm, else XCodes and XScales; with `norm` NormWeight `f32 [k]`;
 /// Weight(0) `[n, k]`; with `gated` Weight(1) `[n, k]`; with `bias` Bias `f32 [n]`; with `residual` Residual
 /// `f32 [T, n]`; Out `f32 [T, n]`, or OutCodes and OutScales. Residual may be the same memory as Out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +40,9 @@ pub struct Linear {
     pub k: u32,
     /// The type of the (gate's) matrix.
     pub weight: WeightType,
+    /// In which form x is read: `f32` by any weights, Q8 by quantised ones. Products with Q8 are sums of integers; those
+    /// with `f32` leave no rounding of activations, and take about as long where there is no dot instruction for bytes.
+    pub input: Output,
     /// The second matrix, if any.
     pub gated: Option<Gated>,
     /// The eps of an RMS norm of x, with the same result bit for bit as [`RmsNorm`](crate::RmsNorm) before this kernel.
@@ -104,6 +107,7 @@ impl Linear {
             n,
             k,
             weight,
+            input: Linear::input(weight),
             gated: None,
             norm: None,
             bias: false,
@@ -115,7 +119,7 @@ impl Linear {
         }
     }
 
-    /// The form of activations that kernels with this weight type read.
+    /// The smallest form of activations that kernels with this weight type can read.
     pub fn input(weight: WeightType) -> Output {
         match weight {
             WeightType::Quant(_) => Output::Q8,
@@ -146,11 +150,11 @@ impl Linear {
         }
         if let Some(g) = &self.gated {
             g.up.check(FAMILY, self.k)?;
-            let alike = Linear::input(self.weight) == Linear::input(g.up);
-            let pair = format!("{} gate with {}", self.weight.name(), g.up.name());
-            unless(alike, pair, "they read different forms of activations")?;
             unless(!self.bias, "a gated product with a bias".into(), "no model has one")?;
         }
+        let readable = self.input == Output::F32 || self.weight_types().all(|w| Linear::input(w) == Output::Q8);
+        let names: Vec<&str> = self.weight_types().map(|w| w.name()).collect();
+        unless(readable, format!("Q8 input of {}", names.join(" and ")), "float weights read f32")?;
         unless(self.norm.is_none() || t.tokens == 1, format!("norm with {} tokens", t.tokens), "programs norm one row")
     }
 
@@ -161,7 +165,7 @@ impl Linear {
     fn declare(&self, i: &mut Interface) -> Args {
         let n_tokens = i.index(Slot::NTokens);
         let (t, n, k) = (n_tokens.into(), self.n.into(), self.k.into());
-        let x = match Linear::input(self.weight) {
+        let x = match self.input {
             Output::Q8 if self.norm.is_none() => Input::Q8 {
                 codes: i.view(Slot::XCodes, Elem::I8, &[t, k], Access::In),
                 scales: i.view(Slot::XScales, Elem::F32, &[t, (self.k / CHUNK).into()], Access::In),
@@ -181,7 +185,7 @@ impl Linear {
 
     /// Norms the program's row into local memory, in the form that the weights read.
     fn norm_row(&self, b: &mut Builder, x: View, weight: View, row: Value, eps: Real) -> Input {
-        let local = RowSink::local(b, Linear::input(self.weight), self.k);
+        let local = RowSink::local(b, self.input, self.k);
         let inverse = inverse_rms(b, x, row, self.k, eps.f64());
         let zero = b.index(0);
         for_pieces(b, self.k, &[], |b, col, mask, _| {
@@ -280,6 +284,9 @@ impl Template for Linear {
         }
         if t.unroll != 1 {
             name += &format!("_u{}", t.unroll);
+        }
+        if self.input != Linear::input(self.weight) {
+            name += "_xf32";
         }
         if let Some(eps) = self.norm {
             name += &format!("_norm{}", eps.tag());

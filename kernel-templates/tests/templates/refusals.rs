@@ -26,7 +26,7 @@ fn every_refusal_names_the_fact() {
     says(refused(Linear { tiling: LinearTiling { rows: 3, ..tiling }, ..linear.clone() }), "rows: 3");
     says(refused(Linear { tiling: LinearTiling { tokens: 0, ..tiling }, ..linear.clone() }), "tokens: 0");
     let gated = Some(Gated { up: f16, activation: Activation::Silu });
-    says(refused(Linear { gated, ..linear.clone() }), "q4_k gate with f16");
+    says(refused(Linear { gated, ..linear.clone() }), "Q8 input of q4_k and f16");
     says(refused(Linear { weight: WeightType::Float(Elem::I8), ..linear }), "i8");
     let norm = RmsNorm { k: 40, eps: Real(1e-5), residual: false, indexed: false, output: Output::Q8 };
     says(refused(norm.clone()), "Q8 output of 40");

@@ -1,6 +1,6 @@
 //! The programs of a session before they are on a device: what kernels a model needs, without memory for it.
 
-use super::lower::Mode;
+use super::lower::{Activations, Mode};
 use super::program::Draft;
 use crate::error::Error;
 use crate::session::Outputs;
@@ -30,7 +30,13 @@ impl Drafts {
     ///
     /// # Errors
     /// If the graph has no such output.
-    pub fn new(graph: &Graph, outputs: Outputs, n_batch: u32, target: &Target) -> Result<Drafts, Error> {
+    pub fn new(
+        graph: &Graph,
+        outputs: Outputs,
+        n_batch: u32,
+        activations: Activations,
+        target: &Target,
+    ) -> Result<Drafts, Error> {
         let name = if outputs == Outputs::Hidden { HIDDEN } else { LOGITS };
         let output = graph.output(name).ok_or_else(|| Error::Invalid(format!("the model has no output {name}")))?;
         let shape = TargetShape { lanes: target.vector_lanes(), registers: target.vector_registers() };
@@ -38,8 +44,8 @@ impl Drafts {
             Outputs::Last => (Mode::Prefill, [n_batch, 1]),
             Outputs::All | Outputs::Hidden => (Mode::Logits, [n_batch.min(OUTPUT_BATCH); 2]),
         };
-        let decode = Draft::new(graph, output, Mode::Decode, &shape, [1, 1]);
-        let batch = Draft::new(graph, output, mode, &shape, [max_tokens, max_outputs]);
+        let decode = Draft::new(graph, output, Mode::Decode, &shape, activations, [1, 1]);
+        let batch = Draft::new(graph, output, mode, &shape, activations, [max_tokens, max_outputs]);
         Ok(Drafts { decode, batch, output, max_tokens, max_outputs })
     }
 

@@ -26,6 +26,6 @@ pub mod schedule;
 
 pub use drafts::Drafts;
 pub use kernels::{KernelReport, KernelStats, KernelStore};
-pub use lower::{Lowered, Mode, Operand, Step, lower};
+pub use lower::{Activations, Lowered, Mode, Operand, Step, lower};
 pub use objects::{KernelObject, Objects, Warn};
 pub use program::{Draft, Program};

@@ -1,7 +1,7 @@
 //! A program: the launches of one kind of step, recorded on a device.
 
 use super::kernels::KernelStore;
-use super::lower::{Lowered, Mode, Operand, lower};
+use super::lower::{Activations, Lowered, Mode, Operand, lower};
 use super::plan::{Plan, plan};
 use super::schedule::{by_stage, stages};
 use crate::device::{Arg, Buffer, Launch, Recorded, Var};
@@ -46,9 +46,10 @@ impl Draft {
         output: Tensor,
         mode: Mode,
         shape: &TargetShape,
+        activations: Activations,
         [max_tokens, max_outputs]: [u32; 2],
     ) -> Draft {
-        let lowered = lower(graph, output, mode, shape);
+        let lowered = lower(graph, output, mode, shape, activations);
         let stages = stages(&lowered.steps);
         let plan = plan(&lowered, &stages, max_tokens, max_outputs);
         Draft { lowered, stages, plan, max_tokens, max_outputs }

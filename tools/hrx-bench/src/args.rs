@@ -55,6 +55,10 @@ pub struct Args {
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     pub device: String,
 
+    /// How products with quantised weights read activations: f32 rounds nothing, q8 rounds to 8 bit
+    #[arg(long, value_name = "f32|q8", default_value = "f32")]
+    pub activations: hrx::exec::Activations,
+
     /// Measure at once, without a warm-up
     #[arg(long)]
     pub no_warmup: bool,

@@ -54,7 +54,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         };
         let model = Model::open(args.model(), &options)?;
         for test in args.tests() {
-            let samples = measure::run(&model, &test, args.repetitions, !args.no_warmup)?;
+            let samples = measure::run(&model, &test, args.activations, args.repetitions, !args.no_warmup)?;
             report.add(&record::Record::new(&model, args, threads, &test, &samples), &mut out)?;
         }
     }

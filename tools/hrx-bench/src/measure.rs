@@ -1,5 +1,6 @@
 //! One test: the same tokens again and again.
 
+use hrx::exec::Activations;
 use hrx::{Error, Model, Session, SessionOptions};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -38,10 +39,17 @@ pub struct Samples {
 ///
 /// # Errors
 /// If the tokens don't fit the device's memory or the device fails.
-pub fn run(model: &Model, test: &Test, repetitions: u32, warm_up: bool) -> Result<Samples, Error> {
+pub fn run(
+    model: &Model,
+    test: &Test,
+    activations: Activations,
+    repetitions: u32,
+    warm_up: bool,
+) -> Result<Samples, Error> {
     let n = u64::from(test.tokens()) + u64::from(test.n_depth);
     let n_ctx = u32::try_from(n).map_err(|_| Error::Invalid(format!("{n} tokens are more than a context holds")))?;
-    let mut session = model.session(&SessionOptions { n_ctx, n_batch: test.n_batch, ..SessionOptions::default() })?;
+    let mut session =
+        model.session(&SessionOptions { n_ctx, n_batch: test.n_batch, activations, ..SessionOptions::default() })?;
     let mut random = Random(SEED);
     let n_vocab = u64::from(model.config().n_vocab);
     let mut ids = |n: u32| -> Vec<u32> { (0..n).map(|_| (random.next() % n_vocab) as u32).collect() };

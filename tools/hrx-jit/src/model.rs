@@ -2,7 +2,7 @@
 
 use hrx::Outputs;
 use hrx::compiler::Target;
-use hrx::exec::Drafts;
+use hrx::exec::{Activations, Drafts};
 use hrx::gguf::Gguf;
 use hrx::ir::tile::Kernel;
 use hrx::models::ModelGraph;
@@ -34,7 +34,7 @@ pub fn graph(path: &Path) -> Result<ModelGraph, Box<dyn Error>> {
 /// The kernels of generation with a model, each once, in order of first use.
 pub fn kernels(path: &Path, target: &Target) -> Result<Vec<ModelKernel>, Box<dyn Error>> {
     let graph = graph(path)?.graph;
-    let drafts = Drafts::new(&graph, Outputs::Last, BATCH, target)?;
+    let drafts = Drafts::new(&graph, Outputs::Last, BATCH, Activations::default(), target)?;
     let mut found: Vec<ModelKernel> = Vec::new();
     let mut at: HashMap<Request, usize> = HashMap::new();
     let decode = drafts.decode.requests().into_iter().map(|r| (r, [1, 0]));

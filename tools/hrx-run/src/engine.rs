@@ -90,6 +90,7 @@ impl<'a> Engine<'a> {
             },
             n_batch: args.batch_size,
             outputs: if args.logits.is_some() { Outputs::All } else { Outputs::Last },
+            activations: args.activations,
         };
         let (session, prepared) = std::thread::scope(|scope| {
             let prepared = scope.spawn(|| prepare(&model));

@@ -2,6 +2,7 @@
 
 use super::linear_input;
 use hrx_ir::graph::{Graph, Node, Op, Tensor};
+use hrx_templates::Output;
 use std::collections::HashSet;
 
 /// The nodes that an output depends on.
@@ -25,7 +26,7 @@ pub(super) struct Fusion {
 
 impl Fusion {
     /// Looks for the patterns that kernels have an epilogue or prologue for.
-    pub(super) fn find(graph: &Graph, needed: &HashSet<Node>, output: Tensor) -> Fusion {
+    pub(super) fn find(graph: &Graph, needed: &HashSet<Node>, output: Tensor, activations: Output) -> Fusion {
         let mut f = Fusion { parts: HashSet::new() };
         // The producer of a tensor if nothing else reads it.
         let only = |t: Tensor| {
@@ -36,7 +37,7 @@ impl Fusion {
             match *graph.op(node) {
                 Op::Glu { gate, up, .. } => {
                     if let (Some(g), Some(u)) = (only(gate), only(up))
-                        && gated_pair(graph, g, u)
+                        && gated_pair(graph, g, u, activations)
                     {
                         f.parts.extend([g, u]);
                     }
@@ -71,10 +72,10 @@ impl Fusion {
 }
 
 /// Whether two linear layers of one input can be one gated kernel.
-fn gated_pair(graph: &Graph, gate: Node, up: Node) -> bool {
+fn gated_pair(graph: &Graph, gate: Node, up: Node, activations: Output) -> bool {
     match (graph.op(gate), graph.op(up)) {
         (Op::Linear { x, weight, bias: None }, Op::Linear { x: y, weight: v, bias: None }) => {
-            x == y && linear_input(graph, *weight) == linear_input(graph, *v)
+            x == y && linear_input(graph, *weight, activations) == linear_input(graph, *v, activations)
         }
         _ => false,
     }

@@ -103,6 +103,7 @@ impl Lowerer<'_> {
         let rows = self.rows(t);
         let norm = self.norm_into(l.x);
         let weight = weight_type(graph, l.weight);
+        let input = self.linear_input(l.weight);
         let (n, k) = (graph.cols(t), graph.cols(l.x));
         // Few outputs want the kernel that decode uses.
         let many = match self.mode {
@@ -113,6 +114,7 @@ impl Lowerer<'_> {
         let tiling = kt::LinearTiling::choose(&self.shape, if many { PREFILL_TOKENS } else { 1 });
         let request = |output| {
             Request::from(kt::Linear {
+                input,
                 gated: l.up.map(|(up, activation)| kt::Gated { up: weight_type(graph, up), activation }),
                 norm: norm.map(|(_, _, eps)| Real(eps)),
                 bias: l.bias.is_some(),
@@ -127,7 +129,7 @@ impl Lowerer<'_> {
             Some((input, ..)) => vec![self.f32(input)],
             None => {
                 let x = self.resolve(l.x);
-                self.places[&(x, kt::Linear::input(weight))].clone()
+                self.places[&(x, input)].clone()
             }
         };
         let residual = l.residual.map(|r| self.f32(r));

@@ -82,6 +82,37 @@ pub enum Mode {
     Logits,
 }
 
+/// The form in which products with quantised weights read activations.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Activations {
+    /// f32: no rounding of activations. On processors without a dot instruction for bytes it is as fast as `Q8`.
+    #[default]
+    F32,
+    /// Blocks of 32 8-bit codes with a scale.
+    Q8,
+}
+
+impl std::str::FromStr for Activations {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Activations, String> {
+        match name {
+            "f32" => Ok(Activations::F32),
+            "q8" => Ok(Activations::Q8),
+            _ => Err(format!("there is no form `{name}` of activations; there are: f32, q8")),
+        }
+    }
+}
+
+impl Activations {
+    fn form(self) -> Output {
+        match self {
+            Activations::F32 => Output::F32,
+            Activations::Q8 => Output::Q8,
+        }
+    }
+}
+
 /// A lowered graph.
 #[derive(Debug)]
 pub struct Lowered {
@@ -105,14 +136,15 @@ const PREFILL_TOKENS: u32 = 64;
 
 /// Lowers the part of a graph that its output `output` needs. Whether the kernels asked for exist is for their templates
 /// to say.
-pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape) -> Lowered {
+pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape, activations: Activations) -> Lowered {
     let needed = needed_nodes(graph, output);
-    let fusion = Fusion::find(graph, &needed, output);
+    let fusion = Fusion::find(graph, &needed, output, activations.form());
     let mut l = Lowerer {
         graph,
         output,
         mode,
         shape: *shape,
+        activations: activations.form(),
         parts: fusion.parts,
         wanted: HashMap::new(),
         places: HashMap::new(),
@@ -140,8 +172,12 @@ fn weight_type(graph: &Graph, t: Tensor) -> WeightType {
     }
 }
 
-fn linear_input(graph: &Graph, weight: Tensor) -> Output {
-    kt::Linear::input(weight_type(graph, weight))
+/// The form in which products with a weight read activations.
+fn linear_input(graph: &Graph, weight: Tensor, activations: Output) -> Output {
+    match kt::Linear::input(weight_type(graph, weight)) {
+        Output::Q8 => activations,
+        Output::F32 => Output::F32,
+    }
 }
 
 struct Lowerer<'g> {
@@ -149,6 +185,8 @@ struct Lowerer<'g> {
     output: Tensor,
     mode: Mode,
     shape: TargetShape,
+    /// The form in which products with quantised weights read activations.
+    activations: Output,
     parts: HashSet<Node>,
     /// The forms in which each activation is read.
     wanted: HashMap<Tensor, Vec<Output>>,
@@ -168,6 +206,10 @@ impl<'g> Lowerer<'g> {
         }
     }
 
+    fn linear_input(&self, weight: Tensor) -> Output {
+        linear_input(self.graph, weight, self.activations)
+    }
+
     fn part_op(&self, t: Tensor) -> Option<&'g Op> {
         self.graph.producer(t).filter(|n| self.parts.contains(n)).map(|n| self.graph.op(n))
     }
@@ -185,7 +227,7 @@ impl<'g> Lowerer<'g> {
         if let Some(l) = self.linear_parts(node) {
             match self.norm_into(l.x) {
                 Some((input, ..)) => self.want(input, Output::F32),
-                None => self.want(l.x, linear_input(self.graph, l.weight)),
+                None => self.want(l.x, self.linear_input(l.weight)),
             }
             if let Some(r) = l.residual {
                 self.want(r, Output::F32);
