@@ -163,7 +163,7 @@ fn lowered(made: &[Made]) -> Lowered {
             node: Node::from_u32(0),
         });
     }
-    let output = bufs.keys().last().expect("a step");
+    let output = bufs.keys().next_back().expect("a step");
     Lowered { steps, bufs, ropes: RopeTables::default(), caches: Vec::new(), output }
 }
 
