@@ -23,8 +23,13 @@ fn inputs(k: &Kernel, rows: u32, seed: u32) -> Vec<Input> {
     k.params.iter().map(input).collect()
 }
 
+/// A few hundred, or as many as `PROPTEST_CASES` says.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(300)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
 
     #[test]
     fn compiled_kernels_do_what_they_mean(

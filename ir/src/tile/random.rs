@@ -20,7 +20,8 @@ const LOOPS: usize = 2;
 /// What random kernels may contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Operations whose results may differ between targets by some units in the last place: `exp` and `tanh`.
+    /// Operations whose results may differ between targets: `exp` and `tanh` by some units in the last place, and bitcasts
+    /// of floats, which show the sign and payload of a NaN.
     pub approximate: bool,
     /// How many steps the kernel's body has at most.
     pub steps: u32,
@@ -242,8 +243,9 @@ impl Generator<'_> {
         let v = self.pick(|_| true)?;
         let to = self.of(&Elem::ALL[1..]);
         let from = self.elem(v);
+        let plain_bits = from != Elem::B1 && (self.options.approximate || !from.is_float());
         Some(match self.words.below(2) {
-            0 if from != Elem::B1 && from.bytes() == to.bytes() => self.b.bitcast(v, to),
+            0 if plain_bits && from.bytes() == to.bytes() => self.b.bitcast(v, to),
             _ => self.b.convert(v, to),
         })
     }
