@@ -35,6 +35,9 @@ pub enum Error {
     /// The sampler's options are out of range.
     #[error(transparent)]
     Sampler(#[from] crate::sampler::SamplerError),
+    /// The kernel cache that was asked for can't be used.
+    #[error("kernel cache: {0}")]
+    Cache(#[from] hrx_cache::CacheError),
     /// The model does not fit the device's memory.
     #[error("{0}")]
     DoesNotFit(String),

@@ -3,8 +3,8 @@
 use crate::chat::ChatTemplate;
 use crate::device::{Buffer, Cpu, Device, DeviceError};
 use crate::error::Error;
-use crate::exec::KernelStore;
 use crate::exec::Warn;
+use crate::exec::{KernelCache, KernelStore};
 use crate::gguf::Gguf;
 use crate::models::{GgufRows, ModelConfig, ModelGraph};
 use crate::session::{Session, SessionOptions};
@@ -21,7 +21,7 @@ pub enum CacheChoice {
     /// The user's cache directory: `$HRX_CACHE_DIR`, else `$XDG_CACHE_HOME/hrx`, else `~/.cache/hrx`.
     #[default]
     Default,
-    /// This directory.
+    /// This directory. That kernels can't be kept in it is an error, not a warning.
     Dir(PathBuf),
     /// Nowhere.
     Disabled,
@@ -98,16 +98,21 @@ pub fn open_device(name: &str, threads: usize) -> Result<Arc<dyn Device>, Device
     }
 }
 
-/// Opens the kernel cache. A cache that can't be opened is a warning: kernels are compiled each time then.
-pub fn open_cache(choice: &CacheChoice, warn: &Warn) -> Cache {
-    let opened = match choice {
-        CacheChoice::Disabled => return Cache::disabled(),
-        CacheChoice::Dir(dir) => Cache::open(CacheOptions::at(dir)),
-        CacheChoice::Default => CacheOptions::from_env().and_then(Cache::open),
-    };
-    opened.unwrap_or_else(|e| {
-        warn(&format!("kernels are not cached: {e}"));
-        Cache::disabled()
+/// Opens the kernel cache. A default cache that can't be opened is a warning: kernels are compiled each time then.
+///
+/// # Errors
+/// If a directory is given and can't be used.
+pub fn open_cache(choice: &CacheChoice, warn: &Warn) -> Result<KernelCache, Error> {
+    Ok(match choice {
+        CacheChoice::Disabled => Cache::disabled().into(),
+        CacheChoice::Dir(dir) => KernelCache { cache: Cache::open(CacheOptions::at(dir))?, required: true },
+        CacheChoice::Default => {
+            let opened = CacheOptions::from_env().and_then(Cache::open).unwrap_or_else(|e| {
+                warn(&format!("kernels are not cached: {e}"));
+                Cache::disabled()
+            });
+            opened.into()
+        }
     })
 }
 

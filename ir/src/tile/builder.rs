@@ -18,8 +18,9 @@
 use super::kernel::{
     Access, Block, BlockData, Content, Extent, GridExpr, Kernel, Param, Value, ValueDef, View, ViewData,
 };
-use super::op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, UnaryOp, result_type};
+use super::op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, UnaryOp};
 use super::types::{Elem, Shape, Type};
+use super::typing::result_type;
 use crate::quant::{CHUNK, Format};
 use std::collections::HashMap;
 

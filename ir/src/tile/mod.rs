@@ -16,14 +16,16 @@ pub mod random;
 #[cfg(test)]
 mod text_tests;
 pub mod types;
+pub mod typing;
 pub mod verify;
 pub mod walk;
 
 pub use builder::Builder;
 pub use kernel::{Access, Block, Content, Extent, GridExpr, Inst, Kernel, Param, Value, ValueDef, View, ViewData};
-pub use op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, UnaryOp, result_type};
+pub use op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, UnaryOp};
 pub use parse::{ParseError, parse_kernel, parse_module};
 pub use print::inst_text;
 pub use types::{Elem, MAX_RANK, Shape, Type};
+pub use typing::result_type;
 pub use verify::{VerifyErrors, verify};
 pub use walk::MAX_NESTING;

@@ -104,6 +104,18 @@ fn unrolled(
     })
 }
 
+/// Of a block of each row: the scales of its groups, and the negative of their offsets where the format has any.
+fn scales(b: &mut Builder, view: View, f: &Format, rows: Lanes, block: Value) -> (Value, Option<Value>) {
+    let index = [rows.index, block];
+    let scales = b.load_block(view, index, BlockPart::Scales, rows.count);
+    let offsets = f.has_offset().then(|| {
+        let offsets = b.load_block(view, index, BlockPart::Offsets, rows.count);
+        b.unary(UnaryOp::Neg, offsets)
+    });
+    (scales, offsets)
+}
+
+/// Quantised weights with Q8 activations.
 struct QuantDot<'a> {
     view: View,
     format: &'static Format,
@@ -118,11 +130,7 @@ impl QuantDot<'_> {
     fn block(&self, b: &mut Builder, block: Value, mut acc: Vec<Value>) -> Vec<Value> {
         let f = self.format;
         let index = [self.rows.index, block];
-        let scales = b.load_block(self.view, index, BlockPart::Scales, self.rows.count);
-        let offsets = f.has_offset().then(|| {
-            let offsets = b.load_block(self.view, index, BlockPart::Offsets, self.rows.count);
-            b.unary(UnaryOp::Neg, offsets)
-        });
+        let (scales, offsets) = scales(b, self.view, f, self.rows, block);
         let ones = b.int(1, Type::new(Elem::U8, &[1, CHUNK]));
         let first = times(b, block, f.chunks());
         for c in 0..f.chunks() {
@@ -174,11 +182,7 @@ impl CodeDot<'_> {
     fn block(&self, b: &mut Builder, block: Value, mut acc: Vec<Value>) -> Vec<Value> {
         let f = self.format;
         let index = [self.rows.index, block];
-        let scales = b.load_block(self.view, index, BlockPart::Scales, self.rows.count);
-        let offsets = f.has_offset().then(|| {
-            let offsets = b.load_block(self.view, index, BlockPart::Offsets, self.rows.count);
-            b.unary(UnaryOp::Neg, offsets)
-        });
+        let (scales, offsets) = scales(b, self.view, f, self.rows, block);
         let first = times(b, block, f.block);
         for c in 0..f.chunks() {
             let codes = b.load_block(self.view, index, BlockPart::Codes(c), self.rows.count);

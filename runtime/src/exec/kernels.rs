@@ -1,10 +1,10 @@
 //! Requests to loaded kernels: from memory, or from [`Objects`](super::Objects).
 
-use super::objects::{Objects, Warn};
+use super::objects::{KernelCache, Objects, Warn};
 use crate::device::{Device, KernelId};
 use crate::error::Error;
 use crate::model::{ModelOptions, open_cache, open_device};
-use hrx_cache::{Cache, Key};
+use hrx_cache::Key;
 use hrx_ir::tile::Kernel;
 use hrx_templates::{Request, Template};
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ struct State {
 
 impl KernelStore {
     /// A store for a device, with a cache (which may be a disabled one).
-    pub fn new(device: Arc<dyn Device>, cache: Cache, warn: Warn) -> KernelStore {
+    pub fn new(device: Arc<dyn Device>, cache: impl Into<KernelCache>, warn: Warn) -> KernelStore {
         let objects = Objects::new(device.target().clone(), cache, warn);
         KernelStore { device, objects, state: Mutex::default() }
     }
@@ -66,10 +66,10 @@ impl KernelStore {
     /// Opens a device and a cache as the options say.
     ///
     /// # Errors
-    /// If there is no such device or it can't be used. A cache that can't be used is a warning.
+    /// If there is no such device, it can't be used, or the cache directory that the options name can't.
     pub fn open(options: &ModelOptions) -> Result<KernelStore, Error> {
         let device = open_device(&options.device, options.threads)?;
-        let cache = open_cache(&options.cache, &options.warn);
+        let cache = open_cache(&options.cache, &options.warn)?;
         Ok(KernelStore::new(device, cache, Arc::clone(&options.warn)))
     }
 

@@ -27,5 +27,5 @@ pub mod schedule;
 pub use drafts::Drafts;
 pub use kernels::{KernelReport, KernelStats, KernelStore};
 pub use lower::{Activations, Lowered, Mode, Operand, Step, lower};
-pub use objects::{KernelObject, Objects, Warn};
+pub use objects::{KernelCache, KernelObject, Objects, Warn};
 pub use program::{Draft, Program};

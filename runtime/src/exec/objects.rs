@@ -17,6 +17,21 @@ const CACHE_LIMIT: u64 = 1 << 30;
 /// The key of a cache entry's metadata under which the time of compiling is.
 const COMPILE_MS: &str = "compile_ms";
 
+/// A cache, and what its failing means.
+pub struct KernelCache {
+    /// The cache; may be a disabled one.
+    pub cache: Cache,
+    /// Whether somebody asked for this very cache, so that it is an error if kernels can't be kept in it. Else it is a
+    /// warning, and kernels are compiled each time.
+    pub required: bool,
+}
+
+impl From<Cache> for KernelCache {
+    fn from(cache: Cache) -> KernelCache {
+        KernelCache { cache, required: false }
+    }
+}
+
 /// A compiled kernel.
 #[derive(Clone, Debug)]
 pub struct KernelObject {
@@ -42,7 +57,7 @@ pub struct Made {
 /// The objects of one target.
 pub struct Objects {
     target: Target,
-    cache: Cache,
+    cache: KernelCache,
     warn: Warn,
     /// Said once: that the cache can't be used.
     cache_failed: AtomicBool,
@@ -50,8 +65,8 @@ pub struct Objects {
 
 impl Objects {
     /// Objects for a target, with a cache (which may be a disabled one).
-    pub fn new(target: Target, cache: Cache, warn: Warn) -> Objects {
-        Objects { target, cache, warn, cache_failed: AtomicBool::new(false) }
+    pub fn new(target: Target, cache: impl Into<KernelCache>, warn: Warn) -> Objects {
+        Objects { target, cache: cache.into(), warn, cache_failed: AtomicBool::new(false) }
     }
 
     /// What the objects are compiled for.
@@ -73,9 +88,10 @@ impl Objects {
     /// The object of each kernel. Those that are not in the cache are compiled side by side and put there.
     ///
     /// # Errors
-    /// If a kernel can't be compiled. What is wrong with the cache is a warning.
+    /// If a kernel can't be compiled, or can't be kept in a cache that is required.
     pub fn get(&self, kernels: &[&Kernel]) -> Result<Made, Error> {
-        let mut objects: Vec<Option<KernelObject>> = kernels.iter().map(|k| self.look_up(self.key(k))).collect();
+        let mut objects: Vec<Option<KernelObject>> =
+            kernels.iter().map(|k| self.look_up(self.key(k))).collect::<Result<_, Error>>()?;
         let missing: Vec<usize> = (0..kernels.len()).filter(|&i| objects[i].is_none()).collect();
         let to_compile: Vec<&Kernel> = missing.iter().map(|&i| kernels[i]).collect();
         let start = Instant::now();
@@ -84,20 +100,20 @@ impl Objects {
         for (&i, result) in missing.iter().zip(compiled) {
             let c = result?;
             let key = self.key(kernels[i]);
-            self.keep(&key, kernels[i], &c);
+            self.keep(&key, kernels[i], &c)?;
             objects[i] = Some(KernelObject { key, bytes: c.object, time: Some(c.time), cached: false });
         }
         if !missing.is_empty()
-            && let Err(e) = self.cache.prune(CACHE_LIMIT)
+            && let Err(e) = self.cache.cache.prune(CACHE_LIMIT)
         {
-            self.failed(&e);
+            self.failed(e)?;
         }
         Ok(Made { objects: objects.into_iter().flatten().collect(), compile })
     }
 
-    /// The object of a key from the cache. Whatever is wrong with the cache is said, and means "not there".
-    fn look_up(&self, key: Key) -> Option<KernelObject> {
-        match self.cache.get(&key) {
+    /// The object of a key from the cache. A damaged entry is said, and means "not there".
+    fn look_up(&self, key: Key) -> Result<Option<KernelObject>, Error> {
+        Ok(match self.cache.cache.get(&key) {
             Ok(Lookup::Hit(entry)) => {
                 let time = compile_time(entry.meta());
                 Some(KernelObject { key, bytes: entry.payload().to_vec(), time, cached: true })
@@ -108,27 +124,32 @@ impl Objects {
                 None
             }
             Err(e) => {
-                self.failed(&e);
+                self.failed(e)?;
                 None
             }
-        }
+        })
     }
 
-    fn keep(&self, key: &Key, kernel: &Kernel, compiled: &hrx_compiler::Compiled) {
+    fn keep(&self, key: &Key, kernel: &Kernel, compiled: &hrx_compiler::Compiled) -> Result<(), Error> {
         let meta = serde_json::json!({
             "kernel": kernel.name,
             "target": self.target.name(),
             COMPILE_MS: compiled.time.as_secs_f64() * 1e3,
         });
-        if let Err(e) = self.cache.put(key, meta.to_string().as_bytes(), &compiled.object) {
-            self.failed(&e);
+        match self.cache.cache.put(key, meta.to_string().as_bytes(), &compiled.object) {
+            Ok(_) => Ok(()),
+            Err(e) => self.failed(e),
         }
     }
 
-    fn failed(&self, e: &hrx_cache::CacheError) {
+    fn failed(&self, e: hrx_cache::CacheError) -> Result<(), Error> {
+        if self.cache.required {
+            return Err(e.into());
+        }
         if !self.cache_failed.swap(true, Ordering::Relaxed) {
             (self.warn)(&format!("kernels are not cached: {e}"));
         }
+        Ok(())
     }
 }
 

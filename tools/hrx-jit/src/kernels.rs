@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Outcome {
         (None, _) => CacheChoice::Default,
     };
     let warn: hrx::exec::Warn = Arc::new(|text: &str| eprintln!("warning: {text}"));
-    let objects = Objects::new(args.target.clone(), open_cache(&choice, &warn), warn);
+    let objects = Objects::new(args.target.clone(), open_cache(&choice, &warn)?, warn);
     let made = objects.get(&kernels.iter().map(|k| &k.kernel).collect::<Vec<&Kernel>>())?.objects;
     let rows: Vec<(&ModelKernel, &KernelObject)> = kernels.iter().zip(&made).collect();
     let mut out = std::io::stdout().lock();

@@ -3,7 +3,7 @@
 //! What they may rely on afterwards, for all that is reachable from the kernel's interface and body:
 //! * every reference is inside its arena, and every value's [`ValueDef`] says where it is defined;
 //! * every value is defined once, before its uses, in the same block or one around it;
-//! * instructions and their result types follow [`result_type`](super::op::result_type), loops the rules in `insts.rs`;
+//! * instructions and their result types follow [`result_type`](super::typing::result_type), loops the rules in `insts.rs`;
 //! * each block is the body of one loop, ends in its only `yield`, and loops nest at most [`MAX_NESTING`] deep;
 //! * views, parameters and the grid follow the rules in `interface.rs`.
 //!
@@ -16,9 +16,9 @@ mod report;
 pub use report::{VerifyError, VerifyErrors};
 
 use super::kernel::{Extent, Kernel, Value, ValueDef};
-use super::op::result_type;
 use super::print::Place;
 use super::types::{Elem, MAX_TILE, Type};
+use super::typing::result_type;
 use super::walk::MAX_NESTING;
 use std::collections::HashSet;
 
