@@ -138,6 +138,8 @@ pub struct Prompt {
     pub greedy: Vec<u32>,
     /// Best minus second logit at each of its steps.
     pub margin: Vec<f64>,
+    /// Distance of the reference engine's own run of this file, over all of these steps.
+    pub anchor_default: Anchor,
 }
 
 impl Prompt {
@@ -230,12 +232,21 @@ impl Golden {
     /// # Errors
     /// A description is missing or malformed.
     pub fn published_models(&self) -> Result<Vec<RealModel>, GoldenError> {
+        Ok(self.real_models()?.into_iter().filter(|model| model.original).collect())
+    }
+
+    /// All real models of the set, by name. The files of those that are not as published are made by
+    /// `llama-quantize --allow-requantize PUBLISHED NAME.TYPE.gguf TYPE`.
+    ///
+    /// # Errors
+    /// A description is missing or malformed.
+    pub fn real_models(&self) -> Result<Vec<RealModel>, GoldenError> {
         let dir = self.dir.join("real");
         let io = |source| GoldenError::Io { path: dir.clone(), source };
         let mut paths = Vec::new();
         for file in fs::read_dir(&dir).map_err(io)? {
             let path = file.map_err(io)?.path();
-            if path.to_string_lossy().ends_with(".original.json") {
+            if path.extension().is_some_and(|e| e == "json") {
                 paths.push(path);
             }
         }
@@ -247,13 +258,18 @@ impl Golden {
 /// The file of a real model, if `cargo xtask models` has put it there; else `None` after saying
 /// so on stderr.
 pub fn real_model_file(name: &str) -> Option<PathBuf> {
-    let dir = std::env::var_os("HRX_MODELS").map(PathBuf::from);
-    let path = dir.unwrap_or_else(|| repository().join(".models")).join(name);
+    let path = real_model_path(name);
     if !path.is_file() {
         eprintln!("skipped: {} is missing (cargo xtask models)", path.display());
         return None;
     }
     Some(path)
+}
+
+/// Where the file of a real model is looked for.
+pub fn real_model_path(name: &str) -> PathBuf {
+    let dir = std::env::var_os("HRX_MODELS").map(PathBuf::from);
+    dir.unwrap_or_else(|| repository().join(".models")).join(name)
 }
 
 /// The top of this checkout.

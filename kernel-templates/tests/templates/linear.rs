@@ -36,7 +36,7 @@ fn case(l: &Linear, t: usize, seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
         args.extend([(Slot::X, f32s(&x)), (Slot::NormWeight, f32s(&w))]);
         x = rms_norm(&x, &w, f64::from(eps.0));
     }
-    if Linear::input(l.weight) == Output::Q8 {
+    if l.input == Output::Q8 {
         let (codes, scales) = to_q8(&x);
         x = from_q8(&codes, &scales);
         args.extend([(Slot::XCodes, Data::Elems(Elem::I8, codes)), (Slot::XScales, f32s(&scales))]);
@@ -79,12 +79,24 @@ fn case(l: &Linear, t: usize, seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
     (args, y)
 }
 
-/// Compares with the reference, tightly in the interpreter's f64, loosely in f32.
+/// The product with each form of input that its weights can be read with.
+fn forms(l: &Linear) -> Vec<Linear> {
+    let read = |input| Linear { input, ..l.clone() };
+    match l.input {
+        Output::F32 => vec![l.clone()],
+        Output::Q8 => vec![read(Output::Q8), read(Output::F32)],
+    }
+}
+
+/// Compares with the reference in each form of input, tightly in the interpreter's f64, loosely in f32.
 fn check_case(l: &Linear, t: usize, seed: u64) {
+    forms(l).iter().for_each(|l| check_form(l, t, seed));
+}
+
+fn check_form(l: &Linear, t: usize, seed: u64) {
     let (args, want) = case(l, t, seed);
     // A norm's rounding to f32 may tip a code over; the sum then differs by a step of one input.
-    let (tight, loose) =
-        if l.norm.is_some() && Linear::input(l.weight) == Output::Q8 { (1e-2, 1e-2) } else { (3e-6, 2e-5) };
+    let (tight, loose) = if l.norm.is_some() && l.input == Output::Q8 { (1e-2, 1e-2) } else { (3e-6, 2e-5) };
     for (options, tolerance) in [(Options::default(), tight), (Options::exact(), loose)] {
         let done = launch(l, &args, &options);
         match l.output {
@@ -171,10 +183,10 @@ fn a_fused_norm_gives_the_same_bits_as_a_norm_before() {
     for ty in all_types().filter(|t| !matches!(t, WeightType::Float(Elem::F32))) {
         let k = if matches!(ty, WeightType::Float(_)) { 45 } else { awkward_k(ty) };
         let fused = Linear { norm: Some(Real(1e-5)), ..Linear::new(37, k, ty, tiling(1, 4)) };
-        for t in [1, 3] {
+        for (fused, t) in forms(&fused).into_iter().flat_map(|f| [(f.clone(), 1), (f, 3)]) {
             let (mut args, _) = case(&fused, t, 13);
-            check_case(&fused, t, 13);
-            let norm = RmsNorm { k, eps: Real(1e-5), residual: false, indexed: false, output: Linear::input(ty) };
+            check_form(&fused, t, 13);
+            let norm = RmsNorm { k, eps: Real(1e-5), residual: false, indexed: false, output: fused.input };
             let mut norm_args = args.clone();
             norm_args.retain(|(s, _)| *s != Slot::Out);
             let n = t * k as usize;
@@ -216,12 +228,13 @@ proptest! {
 
     #[test]
     fn tilings_and_batches_change_no_bit(
-        which in 0usize..11, n in 1u32..70, t in 1usize..6, seed in 0u64..1000,
+        which in 0usize..11, form in 0usize..2, n in 1u32..70, t in 1usize..6, seed in 0u64..1000,
         tokens in 1u32..6, rows_log in 0u32..4, unroll in 1u32..5,
     ) {
         let ty = all_types().nth(which).expect("11 weight types");
         let k = awkward_k(ty);
         let reference = Linear::new(n, k, ty, LinearTiling { tokens: 1, rows: 1, program_rows: 32, unroll: 1 });
+        let reference = forms(&reference).into_iter().cycle().nth(form).expect("at least one form");
         let tiled = LinearTiling { tokens, rows: 1 << rows_log, program_rows: 32, unroll };
         let (args, _) = case(&reference, t, seed);
         prop_assert_eq!(outputs(&reference, &args), outputs(&Linear { tiling: tiled, ..reference.clone() }, &args));
