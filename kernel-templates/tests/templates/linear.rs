@@ -165,6 +165,9 @@ fn epilogues_follow_their_formula() {
         check_case(&l, 3, 10);
         check_case(&Linear { n: 33, output: Output::F32, residual: true, ..l }, 1, 11);
     }
+    // Only f32 is read by both.
+    let gated = Some(Gated { up: WeightType::Float(Elem::F16), activation: Activation::Silu });
+    check_case(&Linear { gated, input: Output::F32, ..Linear::new(35, 64, q("q5_1"), tiling(2, 4)) }, 3, 14);
     let gated = Some(Gated { up: WeightType::Float(Elem::BF16), activation: Activation::Silu });
     check_case(&Linear { gated, ..Linear::new(35, 24, WeightType::Float(Elem::F16), tiling(2, 4)) }, 3, 12);
 }
