@@ -72,7 +72,8 @@ fn standard_output_that_is_full_is_an_error() {
 /// A cache that was asked for is an error that says where. The default one is a warning: the text comes all the same.
 #[track_caller]
 fn cannot_be_used(cache: &Path) {
-    let error = ran(bare(&small(), &["-p", "Hello"]).arg("--cache-dir").arg(cache)).error();
+    let asked_for = ran(bare(&small(), &["-p", "Hello"]).arg("--cache-dir").arg(cache));
+    let error = asked_for.error();
     assert!(error.contains("kernel cache") && error.contains(cache.to_str().unwrap()), "{error}");
 
     let args = ["-p", "Hello there", "-n", "6", "--temp", "0"];
