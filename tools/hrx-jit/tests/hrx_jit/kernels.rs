@@ -82,10 +82,10 @@ fn bad_models_and_usage_are_one_clear_error() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_written_is_a_warning() {
+fn a_cache_that_cannot_be_written_is_an_error() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let ran = run(&["kernels", &model("llama-F16"), "--cache-dir", &file.path().display().to_string()]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    assert!(ran.err.starts_with("warning: kernels are not cached: "), "{}", ran.err);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.err.starts_with("error: kernel cache: "), "{}", ran.err);
     assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
 }
