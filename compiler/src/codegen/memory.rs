@@ -160,7 +160,7 @@ impl<'c> Codegen<'c, '_> {
                 (Place::Run(p), Some(m)) if m.lanes() == 1 => self.guarded_store(m, p, x)?,
                 (Place::Run(p), Some(m)) => {
                     let ptr = self.cx.ptr_type(AddressSpace::default());
-                    self.intrinsic("llvm.masked.store", &[x.ty(), ptr.as_basic_type_enum()], &[x, p.into(), m])?;
+                    self.call_intrinsic("llvm.masked.store", &[x.ty(), ptr.as_basic_type_enum()], &[x, p.into(), m])?;
                 }
                 (Place::Each(ps), mask) => {
                     for (i, p) in ps.into_iter().enumerate() {
@@ -192,7 +192,7 @@ impl<'c> Codegen<'c, '_> {
         let i32t = self.cx.i32_type();
         let n = |n: u64| Reg::from(i32t.const_int(n, false));
         let ptr = self.cx.ptr_type(AddressSpace::default());
-        self.intrinsic("llvm.prefetch", &[ptr.as_basic_type_enum()], &[p.into(), n(0), n(3), n(1)])?;
+        self.call_intrinsic("llvm.prefetch", &[ptr.as_basic_type_enum()], &[p.into(), n(0), n(3), n(1)])?;
         Ok(())
     }
 

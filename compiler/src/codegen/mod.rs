@@ -22,7 +22,7 @@ use hrx_ir::tile::{Elem, Extent, Kernel, Param, Type, Value, View};
 use inkwell::builder::{Builder, BuilderError};
 use inkwell::context::Context;
 use inkwell::module::Module;
-use inkwell::types::{BasicTypeEnum, StructType};
+use inkwell::types::BasicTypeEnum;
 use inkwell::values::{FunctionValue, IntValue, PointerValue};
 use std::collections::HashMap;
 
@@ -205,8 +205,19 @@ impl<'c> Codegen<'c, '_> {
         Ok(unsafe { self.b.build_gep(self.cx.i8_type(), p, &[bytes], "")? })
     }
 
-    /// Calls an overloaded or target intrinsic, arguments bit-cast to the types it wants.
+    /// Calls an overloaded or target intrinsic for its value.
     pub(crate) fn intrinsic(&self, name: &str, overloads: &[BasicTypeEnum<'c>], args: &[Reg<'c>]) -> Result<Reg<'c>> {
+        let value = self.call_intrinsic(name, overloads, args)?;
+        value.ok_or_else(|| Stop::Llvm(format!("{name} has no value")))
+    }
+
+    /// Calls an intrinsic, arguments bit-cast to the types it wants. Gives its value if it has one.
+    pub(crate) fn call_intrinsic(
+        &self,
+        name: &str,
+        overloads: &[BasicTypeEnum<'c>],
+        args: &[Reg<'c>],
+    ) -> Result<Option<Reg<'c>>> {
         let unknown = || Stop::Llvm(format!("this LLVM has no {name}"));
         let intrinsic = inkwell::intrinsics::Intrinsic::find(name).ok_or_else(unknown)?;
         let f = intrinsic.get_declaration(&self.module, overloads).ok_or_else(unknown)?;
@@ -218,13 +229,6 @@ impl<'c> Codegen<'c, '_> {
             cast.push(if same { arg.value().into() } else { self.b.build_bit_cast(arg.value(), want, "")?.into() });
         }
         let call = self.b.build_call(f, &cast, "")?;
-        Ok(call.try_as_basic_value().basic().map(Reg::from).unwrap_or(self.void()))
-    }
-
-    /// Stands for the result of an intrinsic that has none.
-    fn void(&self) -> Reg<'c> {
-        let t: StructType = self.cx.struct_type(&[], false);
-        let _ = t;
-        self.cx.bool_type().const_zero().into()
+        Ok(call.try_as_basic_value().basic().map(Reg::from))
     }
 }

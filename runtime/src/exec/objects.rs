@@ -90,8 +90,9 @@ impl Objects {
     /// # Errors
     /// If a kernel can't be compiled, or can't be kept in a cache that is required.
     pub fn get(&self, kernels: &[&Kernel]) -> Result<Made, Error> {
+        let keys: Vec<Key> = kernels.iter().map(|k| self.key(k)).collect();
         let mut objects: Vec<Option<KernelObject>> =
-            kernels.iter().map(|k| self.look_up(self.key(k))).collect::<Result<_, Error>>()?;
+            keys.iter().map(|&key| self.look_up(key)).collect::<Result<_, Error>>()?;
         let missing: Vec<usize> = (0..kernels.len()).filter(|&i| objects[i].is_none()).collect();
         let to_compile: Vec<&Kernel> = missing.iter().map(|&i| kernels[i]).collect();
         let start = Instant::now();
@@ -99,7 +100,7 @@ impl Objects {
         let compile = if missing.is_empty() { Duration::ZERO } else { start.elapsed() };
         for (&i, result) in missing.iter().zip(compiled) {
             let c = result?;
-            let key = self.key(kernels[i]);
+            let key = keys[i];
             self.keep(&key, kernels[i], &c)?;
             objects[i] = Some(KernelObject { key, bytes: c.object, time: Some(c.time), cached: false });
         }
