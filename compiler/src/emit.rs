@@ -124,7 +124,15 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, Com
             *slot = Some((target.clone(), Context::create(), machine(target)?));
         }
         let Some((_, cx, machine)) = slot.as_ref() else { unreachable!("just filled") };
-        let module = codegen::module(cx, &lowered, target)?;
+        let module = match target {
+            Target::Host(host) => codegen::module(cx, &lowered, host)?,
+            Target::Amd(_) => {
+                return Err(CompileError::Target {
+                    target: target.name(),
+                    reason: "no code is generated for it".into(),
+                });
+            }
+        };
         run(&module, machine, kernel, form)
     })
 }
@@ -146,29 +154,33 @@ fn run(module: &Module<'_>, machine: &TargetMachine, kernel: &Kernel, form: Emit
     Ok(if form == Emit::Asm { bytes.into_iter().filter(|&b| b != 0).collect() } else { bytes })
 }
 
+/// The parts of LLVM's targets that emitting code takes.
+const PARTS: InitializationConfig = InitializationConfig {
+    asm_parser: false,
+    asm_printer: true,
+    base: true,
+    disassembler: false,
+    info: true,
+    machine_code: true,
+};
+
 fn machine(target: &Target) -> Result<TargetMachine, CompileError> {
-    static INIT: Once = Once::new();
-    INIT.call_once(|| {
-        LlvmTarget::initialize_x86(&InitializationConfig {
-            asm_parser: false,
-            asm_printer: true,
-            base: true,
-            disassembler: false,
-            info: true,
-            machine_code: true,
-        });
-    });
+    static X86: Once = Once::new();
+    static AMDGPU: Once = Once::new();
+    let (triple, cpu, features, level) = match target {
+        Target::Host(h) => {
+            X86.call_once(|| LlvmTarget::initialize_x86(&PARTS));
+            (h.triple(), h.llvm_cpu(), h.llvm_features(), OptimizationLevel::Default)
+        }
+        Target::Amd(chip) => {
+            AMDGPU.call_once(|| LlvmTarget::initialize_amd_gpu(&PARTS));
+            ("amdgcn-amd-amdhsa", chip.name, String::new(), OptimizationLevel::Less)
+        }
+    };
     let refused = |reason: String| CompileError::Target { target: target.name(), reason };
-    let triple = TargetTriple::create(target.triple());
+    let triple = TargetTriple::create(triple);
     LlvmTarget::from_triple(&triple)
         .map_err(|e| refused(e.to_string()))?
-        .create_target_machine(
-            &triple,
-            target.llvm_cpu(),
-            &target.llvm_features(),
-            OptimizationLevel::Default,
-            RelocMode::PIC,
-            CodeModel::Small,
-        )
+        .create_target_machine(&triple, cpu, &features, level, RelocMode::PIC, CodeModel::Small)
         .ok_or_else(|| refused("LLVM makes no target machine for it".into()))
 }

@@ -17,7 +17,8 @@ mod shape;
 
 pub(crate) use reg::Reg;
 
-use crate::{CompileError, Target};
+use crate::CompileError;
+use crate::target::HostTarget;
 use hrx_ir::tile::{Elem, Extent, Kernel, Param, Type, Value, View};
 use inkwell::builder::{Builder, BuilderError};
 use inkwell::context::Context;
@@ -54,7 +55,7 @@ pub(crate) struct Codegen<'c, 'k> {
     pub(crate) module: Module<'c>,
     pub(crate) b: Builder<'c>,
     pub(crate) k: &'k Kernel,
-    pub(crate) target: &'k Target,
+    pub(crate) target: &'k HostTarget,
     pub(crate) function: FunctionValue<'c>,
     /// The registers of each value defined so far.
     values: HashMap<Value, Tile<'c>>,
@@ -66,7 +67,7 @@ pub(crate) struct Codegen<'c, 'k> {
 pub(crate) fn module<'c>(
     cx: &'c Context,
     kernel: &Kernel,
-    target: &Target,
+    target: &HostTarget,
 ) -> std::result::Result<Module<'c>, CompileError> {
     let module = cx.create_module(&kernel.name);
     let ptr = cx.ptr_type(Default::default());

@@ -1,4 +1,4 @@
-//! Targets and their facts.
+//! x86-64 processors.
 
 use crate::CompileError;
 
@@ -10,18 +10,18 @@ const FEATURES: &[&str] =
 /// How many of [`FEATURES`] a host must have: those that every x86-64-v3 processor has.
 const BASE: usize = 5;
 
-/// A target that kernels are compiled for.
+/// An x86-64 processor, by its vector extensions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Target {
+pub struct HostTarget {
     features: Vec<&'static str>,
 }
 
-impl Target {
+impl HostTarget {
     /// This machine's processor, by CPUID.
     ///
     /// # Errors
     /// If the processor lacks what the code generator needs (AVX2, FMA, F16C, BMI).
-    pub fn host() -> Result<Target, CompileError> {
+    pub(super) fn detect() -> Result<HostTarget, CompileError> {
         #[cfg(target_arch = "x86_64")]
         {
             let has = |name: &str| match name {
@@ -38,7 +38,7 @@ impl Target {
                 "avx512vnni" => is_x86_feature_detected!("avx512vnni"),
                 _ => false,
             };
-            Target::with_features(FEATURES.iter().copied().filter(|f| has(f)).collect())
+            HostTarget::with_features(FEATURES.iter().copied().filter(|f| has(f)).collect())
         }
         #[cfg(not(target_arch = "x86_64"))]
         Err(CompileError::Target {
@@ -48,33 +48,18 @@ impl Target {
     }
 
     /// The least x86-64 that host code is generated for: AVX2 without AVX-512 or VNNI.
-    pub fn x86_64_v3() -> Target {
-        Target { features: FEATURES[..BASE].to_vec() }
+    pub(super) fn x86_64_v3() -> HostTarget {
+        HostTarget { features: FEATURES[..BASE].to_vec() }
     }
 
-    /// The target of that name: `host`, `x86-64-v3`.
-    ///
-    /// # Errors
-    /// An unknown name, with the list of those that exist.
-    pub fn from_name(name: &str) -> Result<Target, CompileError> {
-        match name {
-            "host" | "cpu" => Target::host(),
-            "x86-64-v3" => Ok(Target::x86_64_v3()),
-            _ => Err(CompileError::Target {
-                target: name.into(),
-                reason: "unknown target; there are: host, x86-64-v3".into(),
-            }),
-        }
-    }
-
-    fn with_features(features: Vec<&'static str>) -> Result<Target, CompileError> {
+    fn with_features(features: Vec<&'static str>) -> Result<HostTarget, CompileError> {
         if let Some(missing) = FEATURES[..BASE].iter().find(|f| !features.contains(f)) {
             return Err(CompileError::Target {
                 target: "host".into(),
                 reason: format!("this processor has no {missing}; host code needs {}", FEATURES[..BASE].join(", ")),
             });
         }
-        Ok(Target { features })
+        Ok(HostTarget { features })
     }
 
     /// A name that says all that code generation depends on: equal names, equal code.
