@@ -113,7 +113,7 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, Com
     if form == Emit::Tile {
         return Ok(kernel.to_string().into_bytes());
     }
-    let lowered = passes::lower(kernel.clone());
+    let lowered = passes::lower_host(kernel.clone());
     debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
     if form == Emit::Lane {
         return Ok(lane::print(&lowered).into_bytes());

@@ -1,6 +1,6 @@
 //! Passes keep what kernels mean: the interpreter gives the same bytes before and after.
 
-use hrx_compiler::passes::{expand_blocks, lower, remove_unused};
+use hrx_compiler::passes::{expand_blocks, lower_host, remove_unused};
 use hrx_ir::quant::{FORMATS, Format};
 use hrx_ir::tile::interp::{Arg, Memory, Options, run};
 use hrx_ir::tile::random::{Options as RandomOptions, random_kernel};
@@ -125,7 +125,7 @@ proptest! {
         check(&cleaned);
         prop_assert!(instructions(&cleaned) <= instructions(&before));
         prop_assert_eq!(&results(&cleaned, rows, seed), &want);
-        let after = lower(before);
+        let after = lower_host(before);
         check(&after);
         prop_assert_eq!(&results(&after, rows, seed), &want);
     }

@@ -44,6 +44,9 @@ impl<'c> Codegen<'c, '_> {
             }
             Op::Store { view, index, value, mask } => return self.store(*view, index, *value, *mask),
             Op::LoadBlock { view, index, part, ty } => self.load_block(*view, *index, *part, *ty)?,
+            Op::Mma { .. } | Op::LoadRun { .. } => {
+                return Err(Stop::Kernel(format!("{} is not expanded yet", data.op.name())));
+            }
             Op::For { .. } | Op::Yield { .. } => unreachable!("handled by the block"),
         };
         self.define(data.results[0], tile);

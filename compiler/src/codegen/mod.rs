@@ -63,7 +63,7 @@ pub(crate) struct Codegen<'c, 'k> {
     bases: HashMap<View, PointerValue<'c>>,
 }
 
-/// Generates the module of a kernel that has been through [`crate::passes::lower`]. Its function has the kernel's name.
+/// Generates the module of a kernel that has been through [`crate::passes::lower_host`]. Its function has the kernel's name.
 pub(crate) fn module<'c>(
     cx: &'c Context,
     kernel: &Kernel,

@@ -8,9 +8,15 @@ pub use expand::expand_blocks;
 
 use hrx_ir::tile::Kernel;
 
-/// All passes in order: what code generation takes.
-pub fn lower(mut kernel: Kernel) -> Kernel {
+/// All passes in order: what the host's code generation takes.
+pub fn lower_host(mut kernel: Kernel) -> Kernel {
     expand_blocks(&mut kernel);
+    remove_unused(&mut kernel);
+    kernel
+}
+
+/// What code generation for targets with lanes takes: reads of blocks and runs stay, as lanes share them out.
+pub fn lower_lanes(mut kernel: Kernel) -> Kernel {
     remove_unused(&mut kernel);
     kernel
 }

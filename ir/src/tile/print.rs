@@ -49,7 +49,10 @@ impl Names {
             let data = &k.insts[inst];
             data.results.iter().for_each(|&v| n.add_value(v));
             match &data.op {
-                Op::Load { view, .. } | Op::Store { view, .. } | Op::LoadBlock { view, .. } | Op::LoadRun { view, .. }
+                Op::Load { view, .. }
+                | Op::Store { view, .. }
+                | Op::LoadBlock { view, .. }
+                | Op::LoadRun { view, .. }
                     if !n.views.contains_key(view) && k.views.get(*view).is_some_and(|d| d.access == Access::Local) =>
                 {
                     n.add_view(*view);

@@ -143,8 +143,11 @@ pub fn result_type(k: &Kernel, op: &Op) -> Result<Option<Type>, String> {
         Op::Mma { args: [a, b, c] } => {
             let (ta, tb, tc) = (ty(a), ty(b), ty(c));
             let elems = [ta.elem, tb.elem, tc.elem];
-            let known =
-                [[Elem::F16, Elem::F16, Elem::F32], [Elem::BF16, Elem::BF16, Elem::F32], [Elem::I8, Elem::I8, Elem::I32]];
+            let known = [
+                [Elem::F16, Elem::F16, Elem::F32],
+                [Elem::BF16, Elem::BF16, Elem::F32],
+                [Elem::I8, Elem::I8, Elem::I32],
+            ];
             let [a, b, c] = elems;
             want(
                 known.contains(&elems),

@@ -127,7 +127,8 @@ impl Verifier<'_> {
             if let ([Extent::Const(outer), Extent::Const(inner)], Some(Extent::Const(n))) = (pair, d.dims.get(axis + 1))
                 && u64::from(*outer) < u64::from(*inner) * u64::from(*n)
             {
-                let message = format!("rows of local memory do not overlap: the stride {outer} is below {inner} times {n}");
+                let message =
+                    format!("rows of local memory do not overlap: the stride {outer} is below {inner} times {n}");
                 fail("strides".into(), message);
             }
         }
