@@ -2,7 +2,7 @@
 
 use crate::codegen;
 use crate::passes;
-use crate::{CompileError, Target, lane};
+use crate::{CompileError, Target, host_lane};
 use hrx_ir::tile::Kernel;
 use inkwell::OptimizationLevel;
 use inkwell::context::Context;
@@ -116,7 +116,7 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, Com
     let lowered = passes::lower_host(kernel.clone());
     debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
     if form == Emit::Lane {
-        return Ok(lane::print(&lowered).into_bytes());
+        return Ok(host_lane::print(&lowered).into_bytes());
     }
     MACHINE.with(|slot| {
         let mut slot = slot.borrow_mut();

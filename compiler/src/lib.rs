@@ -14,7 +14,8 @@
 mod codegen;
 pub mod emit;
 mod error;
-pub mod lane;
+pub mod host_lane;
+pub mod lanes;
 pub mod loader;
 pub mod passes;
 pub mod target;
