@@ -15,6 +15,8 @@ pub struct Chip {
     pub dot2: bool,
     /// Most bytes of LDS of a workgroup.
     pub lds: u32,
+    /// Word 3 of a buffer resource whose offsets are bytes: the flags of `llvm.amdgcn.make.buffer.rsrc`.
+    pub buffer_word3: u32,
 }
 
 /// A matrix unit, by the shapes and fragment layouts of its instructions.
@@ -45,18 +47,52 @@ pub enum Dot4 {
     Mixed,
 }
 
-const fn row(name: &'static str, wave: u32, matrix: Matrix, dot4: Dot4) -> Chip {
-    Chip { name, wave, matrix, dot4, dot2: true, lds: 64 << 10 }
+/// Word 3 of a buffer resource on gfx9: a data format of 32 bits and a float number format. Untyped loads and stores
+/// ignore both, but a format of zero is an invalid resource.
+/// Source: LLVM, mlir/lib/Conversion/AMDGPUToROCDL (makeBufferRsrc).
+const BUFFER_GFX9: u32 = 7 << 12 | 4 << 15;
+
+/// Word 3 of a buffer resource from gfx10 to gfx12: as [`BUFFER_GFX9`], with bit 24 set and out-of-bounds mode 3, which
+/// compares the byte offset with the resource's byte count.
+/// Source: LLVM, mlir/lib/Conversion/AMDGPUToROCDL (makeBufferRsrc); Mesa, src/amd/common/ac_descriptors.c (OOB_SELECT).
+const BUFFER_GFX10: u32 = BUFFER_GFX9 | 1 << 24 | 3 << 28;
+
+const fn gfx9(name: &'static str, matrix: Matrix, dots: bool) -> Chip {
+    let dot4 = if dots { Dot4::Same } else { Dot4::None };
+    Chip { name, wave: 64, matrix, dot4, dot2: dots, lds: 64 << 10, buffer_word3: BUFFER_GFX9 }
 }
 
-/// All chips.
+const fn rdna(name: &'static str, matrix: Matrix, dot4: Dot4) -> Chip {
+    let dot2 = !matches!(dot4, Dot4::None);
+    Chip { name, wave: 32, matrix, dot4, dot2, lds: 64 << 10, buffer_word3: BUFFER_GFX10 }
+}
+
+/// All chips. The generic ones are what several chips have in common; their code needs code object version 6.
 pub static CHIPS: &[Chip] = &[
-    row("gfx906", 64, Matrix::None, Dot4::Same),
-    row("gfx942", 64, Matrix::MfmaB, Dot4::Same),
-    row("gfx1030", 32, Matrix::None, Dot4::Same),
-    row("gfx1100", 32, Matrix::Wmma11, Dot4::Mixed),
-    row("gfx1151", 32, Matrix::Wmma11, Dot4::Mixed),
-    row("gfx1201", 32, Matrix::Wmma12, Dot4::Mixed),
+    gfx9("gfx906", Matrix::None, true),
+    gfx9("gfx908", Matrix::MfmaA, true),
+    gfx9("gfx90a", Matrix::MfmaA, true),
+    gfx9("gfx942", Matrix::MfmaB, true),
+    Chip { lds: 160 << 10, ..gfx9("gfx950", Matrix::MfmaC, true) },
+    rdna("gfx1030", Matrix::None, Dot4::Same),
+    rdna("gfx1031", Matrix::None, Dot4::Same),
+    rdna("gfx1032", Matrix::None, Dot4::Same),
+    rdna("gfx1100", Matrix::Wmma11, Dot4::Mixed),
+    rdna("gfx1101", Matrix::Wmma11, Dot4::Mixed),
+    rdna("gfx1102", Matrix::Wmma11, Dot4::Mixed),
+    rdna("gfx1103", Matrix::Wmma11, Dot4::Mixed),
+    rdna("gfx1150", Matrix::Wmma11, Dot4::Mixed),
+    rdna("gfx1151", Matrix::Wmma11, Dot4::Mixed),
+    rdna("gfx1152", Matrix::Wmma11, Dot4::Mixed),
+    rdna("gfx1153", Matrix::Wmma11, Dot4::Mixed),
+    rdna("gfx1200", Matrix::Wmma12, Dot4::Mixed),
+    rdna("gfx1201", Matrix::Wmma12, Dot4::Mixed),
+    gfx9("gfx9-generic", Matrix::None, false),
+    gfx9("gfx9-4-generic", Matrix::MfmaB, true),
+    rdna("gfx10-1-generic", Matrix::None, Dot4::None),
+    rdna("gfx10-3-generic", Matrix::None, Dot4::Same),
+    rdna("gfx11-generic", Matrix::Wmma11, Dot4::Mixed),
+    rdna("gfx12-generic", Matrix::Wmma12, Dot4::Mixed),
 ];
 
 /// The chip of that name.
