@@ -3,6 +3,7 @@
 use super::kernel::{Content, Kernel, Value, View};
 use super::op::{BinaryOp, BlockPart, Literal, MAX_RUN, Op, UnaryOp};
 use super::types::{Elem, MAX_TILE, Type};
+use crate::quant::CHUNK;
 
 /// The least extent of a matrix unit's tile.
 const MIN_MMA: u32 = 16;
@@ -196,11 +197,11 @@ pub fn result_type(k: &Kernel, op: &Op) -> Result<Option<Type>, String> {
             let (elem, n) = match part {
                 BlockPart::Codes(c) => {
                     want(*c < f.chunks(), format!("{} has {} chunks, not chunk {c}", f.name, f.chunks()))?;
-                    (f.code_elem(), crate::quant::CHUNK)
+                    (f.code_elem(), CHUNK)
                 }
                 BlockPart::Values(c) => {
                     want(*c < f.chunks(), format!("{} has {} chunks, not chunk {c}", f.name, f.chunks()))?;
-                    (Elem::F32, crate::quant::CHUNK)
+                    (Elem::F32, CHUNK)
                 }
                 BlockPart::Scales | BlockPart::Offsets => (Elem::F32, f.groups()),
                 BlockPart::Raw(at) => {
@@ -235,6 +236,8 @@ pub fn result_type(k: &Kernel, op: &Op) -> Result<Option<Type>, String> {
                     f.name
                 ),
             )?;
+            let elements = u64::from(rows) * u64::from(chunks) * u64::from(CHUNK);
+            want(elements <= MAX_TILE, format!("a run has at most {MAX_TILE} elements, these are {elements}"))?;
             *t
         }
         Op::For { .. } | Op::Yield { .. } => return Ok(None),
