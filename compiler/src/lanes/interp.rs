@@ -4,14 +4,21 @@
 //! cross-lane operations and barriers are right. Where two waves touch the same byte of LDS with no barrier between, and
 //! one of them writes another value, it is an error, whatever the order that would have come out.
 
-use super::ir::{Address, Bin, Block, Cmp, LaneKernel, MmaElem, MmaInst, Op, Space, Ty, Un, Val};
+use super::ir::{Address, Bin, Block, Cmp, LaneKernel, MmaElem, MmaInst, Op, Space, Un, Val};
 use crate::target::amd::Matrix;
+use cranelift_entity::SecondaryMap;
 use half::{bf16, f16};
 use hrx_ir::tile;
 use std::collections::HashMap;
 
-/// Device memory: the bytes of each view.
-pub type Memory = HashMap<tile::View, Vec<u8>>;
+/// Device memory: buffers, and which one each view is.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The buffers.
+    pub buffers: Vec<Vec<u8>>,
+    /// The number of each view's buffer.
+    pub views: HashMap<tile::View, usize>,
+}
 
 /// The arguments of a launch beside memory.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +49,7 @@ pub fn run(k: &LaneKernel, memory: &mut Memory, launch: &Launch) -> Result<(), F
         memory,
         launch,
         lanes,
-        values: HashMap::new(),
+        values: SecondaryMap::new(),
         lds: vec![Byte::default(); k.lds as usize],
         phase: 1,
     };
@@ -64,14 +71,17 @@ struct Machine<'a> {
     memory: &'a mut Memory,
     launch: &'a Launch,
     lanes: usize,
-    values: HashMap<Val, Vec<u32>>,
+    values: SecondaryMap<Val, Vec<u32>>,
     lds: Vec<Byte>,
     phase: u32,
 }
 
 impl Machine<'_> {
     fn get(&self, v: Val) -> Result<&[u32], Fault> {
-        self.values.get(&v).map(Vec::as_slice).ok_or_else(|| Fault(format!("{v} is used before it is defined")))
+        match self.values[v].as_slice() {
+            [] => fault(format!("{v} is used before it is defined")),
+            lanes => Ok(lanes),
+        }
     }
 
     /// A value that all lanes agree on.
@@ -90,21 +100,21 @@ impl Machine<'_> {
                     [self.uniform(bounds[0])? as i32, self.uniform(bounds[1])? as i32, self.uniform(bounds[2])? as i32];
                 let mut carried = inits.iter().map(|&v| Ok(self.get(v)?.to_vec())).collect::<Result<Vec<_>, Fault>>()?;
                 while i < upper {
-                    self.values.insert(params[0], vec![i as u32; self.lanes]);
+                    self.values[params[0]] = vec![i as u32; self.lanes];
                     for (&p, v) in params[1..].iter().zip(&carried) {
-                        self.values.insert(p, v.clone());
+                        self.values[p].clone_from(v);
                     }
                     self.block(body)?;
                     carried = yields.iter().map(|&v| Ok(self.get(v)?.to_vec())).collect::<Result<_, Fault>>()?;
                     i += step;
                 }
                 for (&r, v) in inst.results.iter().zip(carried) {
-                    self.values.insert(r, v);
+                    self.values[r] = v;
                 }
                 continue;
             }
             for (&r, v) in inst.results.iter().zip(self.op(&inst.op)?) {
-                self.values.insert(r, v);
+                self.values[r] = v;
             }
         }
         Ok(())
@@ -195,7 +205,8 @@ impl Machine<'_> {
         match space {
             // A buffer's accesses beyond its end are zero.
             Space::Global(view) => {
-                Ok(self.memory.get(&view).and_then(|m| m.get(address as usize)).copied().unwrap_or(0))
+                let bytes = self.memory.views.get(&view).and_then(|&b| self.memory.buffers.get(b));
+                Ok(bytes.and_then(|m| m.get(address as usize)).copied().unwrap_or(0))
             }
             Space::Lds => {
                 let (wave, phase) = (lane as u32 / self.k.wave, self.phase);
@@ -233,7 +244,9 @@ impl Machine<'_> {
     fn write(&mut self, space: Space, address: u32, lane: usize, value: u8) -> Result<(), Fault> {
         match space {
             Space::Global(view) => {
-                if let Some(b) = self.memory.get_mut(&view).and_then(|m| m.get_mut(address as usize)) {
+                let Memory { buffers, views } = &mut *self.memory;
+                let bytes = views.get(&view).and_then(|&b| buffers.get_mut(b));
+                if let Some(b) = bytes.and_then(|m| m.get_mut(address as usize)) {
                     *b = value;
                 }
                 Ok(())
@@ -397,9 +410,4 @@ fn dot4(signed: bool, a: u32, b: u32, c: u32) -> u32 {
         let x = if signed { i32::from(byte(a) as i8) } else { i32::from(byte(a)) };
         sum.wrapping_add((x * i32::from(byte(b) as i8)) as u32)
     })
-}
-
-/// The type of a register, for messages.
-pub fn type_name(ty: Ty) -> &'static str {
-    ty.name()
 }
