@@ -1,7 +1,9 @@
 //! Every elementwise operation, reduction and product, compiled, against the interpreter on the values where they are
 //! known to go wrong: signed zeros, NaN, infinities, subnormals, ties, the ends of integers.
 
+use hrx_compiler::passes::lower_host;
 use hrx_ir::tile::interp::{FaultKind, Options};
+use hrx_ir::tile::parse_kernel;
 use hrx_ir::tile::{Access, BinaryOp, Builder, CmpOp, Elem, Kernel, Op, ReduceOp, UnaryOp, Value, View, result_type};
 use hrx_tests::host::{Flush, HostKernel, Input, check, decode, encode, interpret, targets};
 
@@ -401,6 +403,23 @@ fn exponentials_keep_their_bits() {
             let out = run.run(&[Input::Bytes(bytes.clone()), Input::Room(4 * n)], Flush::End).unwrap();
             let got = fingerprint(out[1].as_deref().expect("a buffer"));
             assert_eq!(got, want, "{}: {got:#010x}", op.name());
+        }
+    }
+}
+
+/// What the pass makes of `exp` and `tanh` is arithmetic that every target does alike.
+#[test]
+fn expanded_exponentials_agree_to_the_bit() {
+    for op in [UnaryOp::Exp, UnaryOp::Tanh] {
+        for width in WIDTHS {
+            let mut bytes = specials(Elem::F32);
+            bytes.extend((-2000..2000).flat_map(|i| (i as f32 * 0.0531).to_le_bytes()));
+            let n = (bytes.len() / 4).next_multiple_of(width as usize);
+            let kernel = elementwise(&[Elem::F32], Elem::F32, width, n, |b, v| Some(b.unary(op, v[0]))).expect("f32");
+            // From its text, as the arena still has what was replaced.
+            let lowered = parse_kernel(&lower_host(kernel).to_string()).expect("parses");
+            assert!(!hrx_tests::host::is_approximate(&lowered));
+            agree(&format!("{} of {width}", op.name()), &lowered, vec![cycle(Elem::F32, &bytes, n)], 4 * n);
         }
     }
 }

@@ -344,7 +344,8 @@ pub enum Op {
     /// Reads C consecutive chunks of 32 elements of each of several rows, across the borders of blocks. The first index
     /// is the row as for a block read; the second one, a scalar, is the first chunk's number from the row's start. It
     /// is a multiple of C, or of the chunks of a block where those are fewer, and not negative: anything else is an
-    /// error of the kernel, at which the interpreter stops. Chunks from the row's end on read as zero in every part.
+    /// error of the kernel, at which the interpreter stops. Chunks from the row's end on read as zero in every part; the
+    /// rows themselves are inside the view and have blocks.
     LoadRun {
         /// A view of rank 2 with quantised content.
         view: View,

@@ -254,6 +254,10 @@ impl<'a> Machine<'a> {
         let mut places = self.places(view, &[row, chunk], &Shape::new(&[rows, 1]))?;
         let extents = &places.bound.dims;
         // Blocks behind the row's end are not touched; the row must be one all the same.
+        if extents[1] == 0 {
+            let index = vec![places.axes[0].first().copied().unwrap_or(0), 0];
+            return Err(FaultKind::OutOfBounds { view, index, axis: 1, extent: 0 });
+        }
         let blocks = first / per_block..((first + count + per_block - 1) / per_block).min(extents[1]);
         if let Some(&outside) = places.axes[0].iter().find(|&&r| !(0..extents[0]).contains(&r)) {
             let index = vec![outside, blocks.start];
