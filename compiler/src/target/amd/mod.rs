@@ -99,3 +99,15 @@ pub static CHIPS: &[Chip] = &[
 pub fn find(name: &str) -> Option<&'static Chip> {
     CHIPS.iter().find(|c| c.name == name)
 }
+
+impl Chip {
+    /// The version of the code object format that the chip's code is in.
+    pub fn code_object_version(&self) -> u32 {
+        if self.name.ends_with("-generic") { 6 } else { 5 }
+    }
+
+    /// Whether DPP can take any lane of the row by exclusive or, and there is v_permlanex16: from gfx10 on.
+    pub fn has_row_xmask(&self) -> bool {
+        self.wave == 32
+    }
+}
