@@ -498,6 +498,13 @@ impl Builder<'_> {
             if let Some(mins) = &mins {
                 x = self.e.bin(Bin::FSub, x, mins.words[g]);
             }
+            // A scale of zero times a code that is not: a zero with a sign.
+            if f.zero != 0
+                && let Some(mask) = self.chunk_mask(run, axis.bits.get(CHUNK_BITS..).unwrap_or_default(), c[1] / CHUNK)
+            {
+                let zero = self.e.float(0.0);
+                x = self.e.select(mask, x, zero);
+            }
             elements.push(x);
         }
         Ok(Tile::from_elements(&mut self.e, Elem::F32, layout.clone(), &elements))
