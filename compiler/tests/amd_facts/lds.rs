@@ -1,7 +1,7 @@
 //! LDS, against what LLVM takes and says.
 
-use crate::llvm::{assembly_of, comments, llc, machine};
-use hrx_compiler::target::amd::{CHIPS, Resources};
+use crate::llvm::{assembly_of, comments, llc, machine, machine_of};
+use hrx_compiler::target::amd::{CHIPS, Resources, Source};
 
 /// Kernels that each use so many bytes of LDS in workgroups of so many work items.
 fn kernels(cases: &[(u32, u32)]) -> String {
@@ -32,8 +32,8 @@ fn llvm_takes_as_much_and_no_more() {
     }
 }
 
-/// LLVM doesn't round up to the granule, so it is asked about multiples of it. It knows the LDS of a block, the waves of
-/// its SIMDs and the places for workgroups.
+/// LLVM doesn't round up to the granule, so it is asked about multiples of it. It knows the LDS of a block, the waves
+/// of its SIMDs and the places for workgroups.
 #[test]
 fn lds_and_workgroups_limit_waves_as_llvm_says() {
     for chip in CHIPS {
@@ -55,6 +55,26 @@ fn lds_and_workgroups_limit_waves_as_llvm_says() {
             };
             let ours = chip.occupancy(&used).unwrap_or_else(|e| panic!("{e}")).waves_per_simd;
             assert_eq!(ours, llvm, "{}: {lds_bytes} bytes, {items} work items", chip.name);
+        }
+    }
+}
+
+/// The unit that LLVM counts LDS in, which it writes for Mesa's system. The hardware allocates no less.
+#[test]
+fn the_granule_is_llvms_or_coarser() {
+    for chip in CHIPS {
+        let cases: Vec<_> = (1..=8).map(|n| (n * 512 + 1, 64)).collect();
+        let asm = assembly_of(&kernels(&cases), &machine_of("amdgcn-mesa-mesa3d", chip, ""));
+        let units: Vec<u32> = (asm.lines().filter_map(|l| l.trim().strip_prefix("granulated_lds_size = ")))
+            .map(|n| n.parse().expect("a number"))
+            .collect();
+        assert_eq!(units.len(), cases.len(), "{}", chip.name);
+        let more_than_one = units.iter().position(|&n| n > 1).expect("the unit is at most 4 KiB");
+        let llvm = 512 * (more_than_one as u32 + 1);
+        let ours = chip.lds_granule;
+        assert_eq!(ours.value % llvm, 0, "{}: {} bytes, LLVM {llvm}", chip.name, ours.value);
+        if ours.source == Source::LlvmTarget && chip.members.is_empty() {
+            assert_eq!(ours.value, llvm, "{}", chip.name);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! LLVM in this process, which gives assembly with its comments, and LLVM's tools as processes, for what may be refused:
-//! a failing selection ends the process it is in.
+//! LLVM in this process, which gives assembly with its comments, and LLVM's tools as processes, for what may be
+//! refused: a failing selection ends the process it is in.
 
 use hrx_compiler::target::amd::Chip;
 use inkwell::OptimizationLevel;
@@ -15,16 +15,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A machine for a chip, with waves of so many lanes or of what LLVM takes.
 pub fn machine(chip: &Chip, wave: Option<u32>) -> TargetMachine {
-    static INITIALISED: Once = Once::new();
-    INITIALISED.call_once(|| Target::initialize_amd_gpu(&InitializationConfig::default()));
     let features = match wave {
         Some(lanes) if chip.vgprs.len() > 1 => format!("+wavefrontsize{lanes}"),
         _ => String::new(),
     };
-    let triple = TargetTriple::create("amdgcn-amd-amdhsa");
+    machine_of("amdgcn-amd-amdhsa", chip, &features)
+}
+
+/// A machine for a chip and a system.
+pub fn machine_of(triple: &str, chip: &Chip, features: &str) -> TargetMachine {
+    static INITIALISED: Once = Once::new();
+    INITIALISED.call_once(|| Target::initialize_amd_gpu(&InitializationConfig::default()));
+    let triple = TargetTriple::create(triple);
     let machine = Target::from_triple(&triple)
         .expect("LLVM was built with the target")
-        .create_target_machine(&triple, chip.name, &features, OptimizationLevel::Less, RelocMode::PIC, CodeModel::Small)
+        .create_target_machine(&triple, chip.name, features, OptimizationLevel::Less, RelocMode::PIC, CodeModel::Small)
         .expect("LLVM knows the chip");
     machine.set_asm_verbosity(true);
     machine

@@ -84,8 +84,8 @@ fn accumulators_as_llvm_has_them() {
     }
 }
 
-/// LLVM's occupancy of SGPRs is a table that predates the granule of 16 that it allocates with: it counts 81 to 88 as if
-/// the granule were 8, and 97 to 100 as 96. There it may say one wave more.
+/// LLVM's occupancy of SGPRs is a table that predates the granule of 16 that it allocates with: it counts 81 to 88 as
+/// if the granule were 8, and 97 to 100 as 96. There it may say one wave more.
 #[test]
 fn sgprs_limit_waves_as_llvm_says() {
     for chip in CHIPS {

@@ -24,8 +24,8 @@ const VGPRS_GFX10_3: &[Vgprs] = &[vgprs(32, 1024, 16, 8), vgprs(64, 512, 8, 4)];
 /// With half as many again (LLVM's feature `1_5xVGPRs`).
 const VGPRS_LARGE: &[Vgprs] = &[vgprs(32, 1536, 24, 8), vgprs(64, 768, 12, 4)];
 
-const LDS_GRANULE: Known<u32> = Known { value: 512, source: Source::LlvmUsage };
-const LDS_GRANULE_950: Known<u32> = Known { value: 1280, source: Source::LlvmUsage };
+const LDS_GRANULE: Known<u32> = Known { value: 512, source: Source::LlvmTarget };
+const LDS_GRANULE_950: Known<u32> = Known { value: 2048, source: Source::LlvmTarget };
 /// The kernel descriptor counts in 512 bytes still.
 const LDS_GRANULE_GFX10_3: Known<u32> = Known { value: 1024, source: Source::MesaInfo };
 

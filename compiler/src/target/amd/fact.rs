@@ -29,9 +29,7 @@ pub enum Source {
     RocmMatrixBlog,
     /// ROCm's article on FP8 products on CDNA 4: its table of LDS.
     RocmFp8Blog,
-    /// GPUOpen's article on WMMA of RDNA 3.
-    GpuOpenRdna3,
-    /// GPUOpen's article on WMMA of RDNA 4.
+    /// GPUOpen's article on WMMA of RDNA 4, which compares RDNA 2 to 4.
     GpuOpenRdna4,
     /// The hardware table of ROCm's analytical model of matrix products.
     Origami,
@@ -67,7 +65,6 @@ impl Source {
                 "https://rocm.blogs.amd.com/software-tools-optimization/matrix-cores-cdna/README.html"
             }
             Source::RocmFp8Blog => "ROCm blogs, FP8 GEMM Optimization on AMD CDNA 4 Architecture (March 2026)",
-            Source::GpuOpenRdna3 => "https://gpuopen.com/learn/wmma_on_rdna3/",
             Source::GpuOpenRdna4 => "https://gpuopen.com/learn/using_matrix_core_amd_rdna4/",
             Source::Origami => "https://github.com/ROCm/rocm-libraries, shared/origami (instruction latencies)",
             Source::ComposableKernel => "ROCm composable_kernel, include/ck_tile/core/config.hpp",

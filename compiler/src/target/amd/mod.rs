@@ -1,9 +1,9 @@
 //! AMD GPUs: one table of what is known of each chip, for host and device code.
 //!
-//! A [`Chip`] is a row. Rows of one generation are its common row with a few fields replaced ([`chips`]). What LLVM knows
-//! is held to LLVM by tests; what it does not know is a [`Fact`], which names its source or is unknown, and a question
-//! that needs an unknown fact is refused with the names of chip and fact. Boards, which say how many CUs run how fast on
-//! what memory, are rows of their own ([`BOARDS`]).
+//! A [`Chip`] is a row. Rows of one generation are its common row with a few fields replaced (`chips.rs`). What LLVM
+//! knows is held to LLVM by tests (`tests/amd_facts`); what it does not know is a [`Fact`], which names its source or
+//! is unknown, and a question that needs an unknown fact is refused with the names of chip and fact. Boards, which say how
+//! many CUs run how fast on what memory, are rows of their own ([`BOARDS`]).
 
 mod boards;
 mod chips;
@@ -30,8 +30,8 @@ pub struct Chip {
     pub name: &'static str,
     /// AMD's name of its generation.
     pub generation: &'static str,
-    /// The processors that a generic target's code runs on; none if the chip is one itself. Code of generic targets needs
-    /// code object version 6.
+    /// The processors that a generic target's code runs on; none if the chip is one itself. Code of generic targets
+    /// needs code object version 6.
     pub members: &'static [&'static str],
 
     /// Lanes of a wave in the code that is generated for it.

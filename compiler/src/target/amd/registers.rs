@@ -69,8 +69,8 @@ impl Block {
 pub struct Resources {
     /// Lanes of a wave.
     pub wave: u32,
-    /// VGPRs of a wave. Where accumulators are part of the same file, their sum (VGPRs rounded up to 4); where they have
-    /// a file of their own, the larger of the two.
+    /// VGPRs of a wave. Where accumulators are part of the same file, their sum (VGPRs rounded up to 4); where they
+    /// have a file of their own, the larger of the two.
     pub vgprs: u32,
     /// SGPRs of a wave, with VCC and the other hidden ones.
     pub sgprs: u32,

@@ -36,7 +36,7 @@ fn waves(chip: &Chip, rows: &mut Rows) {
     rows.llvm("wave of generated code", format!("{} lanes", chip.wave));
     rows.llvm("workgroup shares", format!("one {} of {} SIMDs", chip.block.name(), chip.simds));
     rows.llvm("waves of a SIMD", chip.max_waves);
-    rows.llvm(&format!("workgroups of a {}", chip.block.name()), chip.max_workgroups);
+    rows.llvm(&format!("workgroups of several waves of a {}", chip.block.name()), chip.max_workgroups);
     rows.llvm("work items of a workgroup", chip.max_work_items);
     for v in chip.vgprs {
         let value = format!("{} a SIMD, granule {}, {} addressable", v.total, v.granule, v.addressable);

@@ -1,7 +1,7 @@
 //! MFMA: matrix instructions of CDNA, in waves of 64 lanes.
 //!
-//! Sources: LLVM's IntrinsicsAMDGPU.td for names and types, its SISchedule.td for passes (of 4 cycles each); AMD's matrix
-//! instruction calculator (CDNA 1 and 2) and ROCm's article on matrix cores (CDNA 3 and 4) for layouts and cycles.
+//! Sources: LLVM's IntrinsicsAMDGPU.td for names and types, its SISchedule.td for passes (of 4 cycles each); AMD's
+//! matrix instruction calculator (CDNA 1 and 2) and ROCm's article on matrix cores (CDNA 3 and 4) for layouts and cycles.
 //!
 //! All have one form. Of a tile with 2^s rows, the low s bits of the lane's number are the row of A (column of B), the
 //! others the highest bits of k; a lane's elements are consecutive in k. The rows of D go in groups of four elements.

@@ -1,9 +1,9 @@
 //! WMMA: matrix instructions of RDNA 3 and 4, in waves of 32 lanes.
 //!
-//! Sources: LLVM's IntrinsicsAMDGPU.td for names and types; GPUOpen's articles on WMMA of RDNA 3 and RDNA 4 and AMD's
-//! matrix instruction calculator for layouts; the same articles and ROCm's Origami for cycles. The order of k is the
-//! same in A and B, so it does not matter for integers, whose sums are exact; of the 4-bit products no source says more
-//! than how many elements a lane holds.
+//! Sources: LLVM's IntrinsicsAMDGPU.td for names and types; AMD's matrix instruction calculator and GPUOpen's articles
+//! (<https://gpuopen.com/learn/wmma_on_rdna3/>, <https://gpuopen.com/learn/using_matrix_core_amd_rdna4/>) for layouts;
+//! the second article and ROCm's Origami for cycles. The order of k is the same in A and B, so it does not matter for
+//! integers, whose sums are exact; of the 4-bit products no source says more than how many elements a lane holds.
 //!
 //! Left out: SWMMAC (sparse A), and layouts of waves of 64 lanes.
 
@@ -55,7 +55,7 @@ const F16: MatrixOp = MatrixOp {
     result: F32X8,
     mnemonic: "v_wmma_f32_16x16x16_f16",
     layout: Layout { factor: FACTOR_11, result: RESULT_11 },
-    cycles: known(32, Source::GpuOpenRdna3),
+    cycles: known(32, Source::GpuOpenRdna4),
 };
 
 /// gfx11: bf16 products; LLVM has them as `i16`.
