@@ -9,7 +9,7 @@ mod memory;
 mod ops;
 
 use crate::CompileError;
-use crate::lanes::ir::{Inst, LaneKernel, Op, Ty, Val};
+use crate::lanes::ir::{Inst, LaneKernel, Op, Val};
 use crate::target::amd::Chip;
 use cranelift_entity::SecondaryMap;
 use hrx_ir::tile::{Elem, Kernel, Param, Value, View};
@@ -207,14 +207,6 @@ impl<'c> Codegen<'c, '_> {
         match self.get(v)? {
             BasicValueEnum::FloatValue(x) => Ok(x),
             _ => Err(format!("{v} is no float")),
-        }
-    }
-
-    fn ty(&self, ty: Ty) -> BasicTypeEnum<'c> {
-        match ty {
-            Ty::I32 => self.cx.i32_type().into(),
-            Ty::F32 => self.cx.f32_type().into(),
-            Ty::B1 => self.cx.bool_type().into(),
         }
     }
 

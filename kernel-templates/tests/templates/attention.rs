@@ -111,7 +111,7 @@ fn windows_end_at_any_place_of_a_tile() {
 
 #[test]
 fn heads_groups_caches_and_caps_of_all_kinds() {
-    let shape = TargetShape { lanes: 8, registers: 16 };
+    let shape = TargetShape::vectors(8, 16);
     let tiled = |a: Attention, tokens| {
         let tiling = AttentionTiling::choose(&shape, a.heads / a.kv_heads, a.head_dim, tokens);
         Attention { tiling, ..a }
@@ -137,7 +137,7 @@ fn tilings_are_chosen_within_the_registers() {
     for (lanes, registers) in [(4, 16), (8, 16), (16, 32), (1, 2)] {
         for (group, head_dim, tokens) in [(1, 64, 1), (3, 64, 512), (4, 256, 64), (7, 128, 2), (16, 80, 8), (12, 8, 1)]
         {
-            let shape = TargetShape { lanes, registers };
+            let shape = TargetShape::vectors(lanes, registers);
             let tiling = AttentionTiling::choose(&shape, group, head_dim, tokens);
             let a = Attention { heads: group, kv_heads: 1, head_dim, tiling, ..BASE };
             a.kernel().expect("a chosen tiling is supported");

@@ -2,7 +2,7 @@ use crate::support::*;
 use hrx_ir::quant::FORMATS;
 use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
-use hrx_templates::{Activation, Gated, Linear, LinearTiling, Output, Real, RmsNorm, Slot, Template, WeightType};
+use hrx_templates::{Activation, Gated, Linear, LinearTiling, Output, Real, RmsNorm, Slot, Template, WeightType, RowCut};
 use proptest::prelude::*;
 
 fn tiling(tokens: u32, rows: u32) -> LinearTiling {
@@ -189,7 +189,7 @@ fn a_fused_norm_gives_the_same_bits_as_a_norm_before() {
         for (fused, t) in forms(&fused).into_iter().flat_map(|f| [(f.clone(), 1), (f, 3)]) {
             let (mut args, _) = case(&fused, t, 13);
             check_form(&fused, t, 13);
-            let norm = RmsNorm { k, eps: Real(1e-5), residual: false, indexed: false, output: fused.input };
+            let norm = RmsNorm { k, eps: Real(1e-5), residual: false, indexed: false, output: fused.input, cut: RowCut::VECTORS };
             let mut norm_args = args.clone();
             norm_args.retain(|(s, _)| *s != Slot::Out);
             let n = t * k as usize;
@@ -216,7 +216,7 @@ fn tilings_are_chosen_within_the_registers() {
     use hrx_templates::TargetShape;
     for (lanes, registers) in [(4, 16), (8, 16), (16, 32), (1, 2)] {
         for tokens in [1, 2, 3, 16, 512] {
-            let shape = TargetShape { lanes, registers };
+            let shape = TargetShape::vectors(lanes, registers);
             let t = LinearTiling::choose(&shape, tokens);
             assert!(t.tokens <= tokens);
             let sums = t.rows * t.tokens * 8u32.div_ceil(lanes);
@@ -240,6 +240,6 @@ proptest! {
         let reference = forms(&reference).into_iter().cycle().nth(form).expect("at least one form");
         let tiled = LinearTiling { tokens, rows: 1 << rows_log, program_rows: 32, unroll };
         let (args, _) = case(&reference, t, seed);
-        prop_assert_eq!(outputs(&reference, &args), outputs(&Linear { tiling: tiled, ..reference.clone() }, &args));
+        prop_assert_eq!(outputs(&reference, &args), outputs(&Linear { tiling: tiled.into(), ..reference.clone() }, &args));
     }
 }

@@ -2,7 +2,7 @@ use crate::support::*;
 use hrx_ir::quant::FORMATS;
 use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
-use hrx_templates::{Activation, ArgMax, Embed, Output, Real, RmsNorm, RowOp, Rowwise, Slot, Template, WeightType};
+use hrx_templates::{Activation, ArgMax, Embed, Output, Real, RmsNorm, RowOp, Rowwise, Slot, Template, WeightType, RowCut};
 use proptest::prelude::*;
 
 fn out(output: Output, n: usize) -> Vec<(Slot, Data)> {
@@ -28,7 +28,7 @@ fn check_output(template: &impl Template, args: &[(Slot, Data)], output: Output,
 fn rms_norm_is_its_formula() {
     let mut r = Random::new(1);
     for (t, k, output) in [(1, 7, Output::F32), (3, 45, Output::F32), (2, 96, Output::F32), (3, 96, Output::Q8)] {
-        let norm = RmsNorm { k, eps: Real(1e-5), residual: false, indexed: false, output };
+        let norm = RmsNorm { k, eps: Real(1e-5), residual: false, indexed: false, output, cut: RowCut::VECTORS };
         let k = k as usize;
         let (x, w) = (r.f32s(t * k), r.f32s(k));
         let mut args = vec![(Slot::NTokens, Data::Scalar(t as i32)), (Slot::X, f32s(&x)), (Slot::NormWeight, f32s(&w))];
@@ -49,7 +49,7 @@ fn rms_norm_is_its_formula() {
 fn rms_norm_reads_the_rows_it_is_told() {
     let mut r = Random::new(2);
     let (x, w) = (r.f32s(5 * 40), r.f32s(40));
-    let norm = RmsNorm { k: 40, eps: Real(1e-6), residual: false, indexed: true, output: Output::F32 };
+    let norm = RmsNorm { k: 40, eps: Real(1e-6), residual: false, indexed: true, output: Output::F32, cut: RowCut::VECTORS };
     let args = [
         (Slot::NTokens, Data::Scalar(3)),
         (Slot::NRows, Data::Scalar(5)),
@@ -83,7 +83,7 @@ fn rowwise_operations_follow_their_formulas() {
             let mut args = vec![(Slot::NTokens, Data::Scalar(t as i32)), (Slot::X, f32s(&x)), (Slot::Y, f32s(&y))];
             args.extend(out(output, n));
             let want: Vec<f64> = x.iter().zip(&y).map(|(x, y)| formula(*x, *y)).collect();
-            check_output(&Rowwise { k, op, indexed: false, output }, &args, output, &want);
+            check_output(&Rowwise { k, op, indexed: false, output, cut: RowCut::VECTORS }, &args, output, &want);
         }
     }
 }
@@ -97,7 +97,7 @@ fn quantising_is_the_definition_to_the_bit() {
     x[32..64].iter_mut().enumerate().for_each(|(i, v)| *v = (i as f64 - 16.0) * 0.5);
     x[32] = 127.0;
     x[64] = -3.0;
-    let copy = Rowwise { k: 64, op: RowOp::Copy, indexed: false, output: Output::Q8 };
+    let copy = Rowwise { k: 64, op: RowOp::Copy, indexed: false, output: Output::Q8, cut: RowCut::VECTORS };
     let mut args = vec![(Slot::NTokens, Data::Scalar(2)), (Slot::X, f32s(&x))];
     args.extend(out(Output::Q8, x.len()));
     let done = launch(&copy, &args, &Options::exact());
@@ -119,7 +119,7 @@ fn embedding_rows_are_dequantised() {
         let mut table = vec![0f32; 3 * k as usize];
         f.dequantize_row(&bytes, &mut table);
         let table: Vec<f64> = table.into_iter().map(f64::from).collect();
-        let embed = Embed { rows: 3, k, table: WeightType::Quant(f), scale: None };
+        let embed = Embed { rows: 3, k, table: WeightType::Quant(f), scale: None, cut: RowCut::VECTORS };
         let mut args =
             vec![(Slot::NTokens, Data::Scalar(4)), (Slot::Ids, i32s(&ids32)), (Slot::Table, Data::Bytes(bytes))];
         args.extend(out(Output::F32, 4 * k as usize));
@@ -130,7 +130,7 @@ fn embedding_rows_are_dequantised() {
     }
     for e in [Elem::F32, Elem::F16, Elem::BF16] {
         let table = r.values(e, 3 * 41);
-        let embed = Embed { rows: 3, k: 41, table: WeightType::Float(e), scale: Some(Real(6.5)) };
+        let embed = Embed { rows: 3, k: 41, table: WeightType::Float(e), scale: Some(Real(6.5)), cut: RowCut::VECTORS };
         let mut args = vec![(Slot::NTokens, Data::Scalar(4)), (Slot::Ids, i32s(&ids32))];
         args.push((Slot::Table, Data::Elems(e, table.clone())));
         args.extend(out(Output::F32, 4 * 41));
@@ -146,7 +146,7 @@ fn argmax(rows: &[Vec<f64>]) -> Vec<f64> {
         (Slot::X, f32s(&rows.concat())),
         (Slot::Out, Data::Room(Elem::I32, rows.len())),
     ];
-    launch(&ArgMax { k: k as u32 }, &args, &Options::exact()).elems(Slot::Out)
+    launch(&ArgMax { k: k as u32, cut: RowCut::VECTORS }, &args, &Options::exact()).elems(Slot::Out)
 }
 
 #[test]

@@ -29,3 +29,15 @@ pub use kernels::{KernelReport, KernelStats, KernelStore};
 pub use lower::{Activations, Lowered, Mode, Operand, Step, lower};
 pub use objects::{KernelCache, KernelObject, Objects, Warn};
 pub use program::{Draft, Program};
+
+use hrx_compiler::Target;
+use hrx_templates::TargetShape;
+
+/// What tilings for a target are chosen from.
+pub fn target_shape(target: &Target) -> TargetShape {
+    TargetShape {
+        lanes: target.vector_lanes(),
+        registers: target.vector_registers(),
+        waves: matches!(target, Target::Amd(_)),
+    }
+}

@@ -78,6 +78,7 @@ impl Lowerer<'_> {
             norm: norm.map(|(_, eps)| Real(eps)),
             scale: None,
             output,
+            program_heads: self.program_heads(heads),
         };
         let rows = self.rows(graph.result(node));
         let rows = if rows == Rows::Cached { Rows::Tokens } else { rows };
