@@ -34,7 +34,7 @@ fn attention(shape: &TargetShape, tokens: u32) -> Request {
         scale: Real(0.125),
         softcap: None,
         output: Output::Q8,
-        tiling,
+        tiling: tiling.into(),
     }
     .into()
 }

@@ -35,7 +35,7 @@ mod rowwise;
 mod slot;
 
 pub use argmax::ArgMax;
-pub use attention::{Attention, AttentionTiling};
+pub use attention::{Attention, AttentionCut, AttentionTiling, WaveAttention};
 pub use embed::Embed;
 pub use facts::{Activation, Output, Real, RowCut, TargetShape, TemplateError, WeightType};
 pub use linear::{Gated, Linear, LinearCut, LinearTiling, MatrixTiling, RowsTiling};

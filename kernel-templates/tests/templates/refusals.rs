@@ -50,6 +50,7 @@ fn every_refusal_names_the_fact() {
     says(refused(Rope { n_rot: 3, ..rope.clone() }), "n_rot = 3");
     says(refused(Rope { rotation: Rotation::None, ..rope.clone() }), "n_rot = 16");
     says(refused(Rope { output: RopeOutput::Cache(Elem::I8), ..rope }), "cache of i8");
+    let cut = AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16 };
     let attention = Attention {
         heads: 4,
         kv_heads: 2,
@@ -59,13 +60,13 @@ fn every_refusal_names_the_fact() {
         scale: Real(1.0),
         softcap: None,
         output: Output::F32,
-        tiling: AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16 },
+        tiling: cut.into(),
     };
     says(refused(Attention { kv_heads: 3, ..attention.clone() }), "4 heads over 3");
     says(refused(Attention { head_dim: 20, ..attention.clone() }), "head_dim = 20");
     says(refused(Attention { window: Some(0), ..attention.clone() }), "window = 0");
     says(refused(Attention { output: Output::Q8, ..attention.clone() }), "Q8 output of 16");
-    says(refused(Attention { tiling: AttentionTiling { tile: 12, ..attention.tiling }, ..attention }), "tile: 12");
+    says(refused(Attention { tiling: AttentionTiling { tile: 12, ..cut }.into(), ..attention }), "tile: 12");
 }
 
 #[test]
