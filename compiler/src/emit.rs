@@ -1,8 +1,6 @@
 //! Runs LLVM: a kernel in, an object or a readable form out.
 
-use crate::codegen;
-use crate::passes;
-use crate::{CompileError, Target, lane};
+use crate::{CompileError, Target, amdgpu, codegen, host_lane, lanes, link, passes};
 use hrx_ir::tile::Kernel;
 use inkwell::OptimizationLevel;
 use inkwell::context::Context;
@@ -32,12 +30,25 @@ pub enum Emit {
     Asm,
     /// A relocatable object.
     Obj,
+    /// A linked code object for AMD's driver.
+    Hsaco,
 }
 
 impl Emit {
     /// Each form with its name on command lines.
-    pub const ALL: [(&'static str, Emit); 5] =
-        [("tile", Emit::Tile), ("lane", Emit::Lane), ("llvm", Emit::Llvm), ("asm", Emit::Asm), ("obj", Emit::Obj)];
+    pub const ALL: [(&'static str, Emit); 6] = [
+        ("tile", Emit::Tile),
+        ("lane", Emit::Lane),
+        ("llvm", Emit::Llvm),
+        ("asm", Emit::Asm),
+        ("obj", Emit::Obj),
+        ("hsaco", Emit::Hsaco),
+    ];
+
+    /// Whether the form is bytes rather than text.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Emit::Obj | Emit::Hsaco)
+    }
 
     /// The form of that name.
     pub fn from_name(name: &str) -> Option<Emit> {
@@ -48,7 +59,7 @@ impl Emit {
 /// A compiled kernel.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// A relocatable object for [`crate::LoadedKernel::load`].
+    /// A relocatable object for [`crate::LoadedKernel::load`], or for an AMD GPU a linked HSACO.
     pub object: Vec<u8>,
     /// Processor time of its compilation, which other work on the machine does not lengthen.
     pub time: Duration,
@@ -60,7 +71,11 @@ pub struct Compiled {
 /// If the kernel breaks a rule of tile IR or LLVM refuses it.
 pub fn compile(kernel: &Kernel, target: &Target) -> Result<Compiled, CompileError> {
     let start = thread_time();
-    let object = emit(kernel, target, Emit::Obj)?;
+    let form = match target {
+        Target::Host(_) => Emit::Obj,
+        Target::Amd(_) => Emit::Hsaco,
+    };
+    let object = emit(kernel, target, form)?;
     Ok(Compiled { object, time: thread_time().saturating_sub(start) })
 }
 
@@ -113,27 +128,47 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, Com
     if form == Emit::Tile {
         return Ok(kernel.to_string().into_bytes());
     }
-    let lowered = passes::lower(kernel.clone());
-    debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
-    if form == Emit::Lane {
-        return Ok(lane::print(&lowered).into_bytes());
+    match target {
+        Target::Host(_) if form == Emit::Hsaco => Err(CompileError::Target {
+            target: target.name(),
+            reason: "only code for AMD GPUs has the form hsaco".into(),
+        }),
+        Target::Host(host) => {
+            let lowered = passes::lower_host(kernel.clone());
+            debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
+            if form == Emit::Lane {
+                return Ok(host_lane::print(&lowered).into_bytes());
+            }
+            with_machine(target, |cx, machine| run(&codegen::module(cx, &lowered, host)?, machine, kernel, form))
+        }
+        Target::Amd(chip) => {
+            let lowered = passes::lower_lanes(kernel.clone());
+            debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
+            let lanes = lanes::build(&lowered, chip)?;
+            if form == Emit::Lane {
+                return Ok(lanes.to_string().into_bytes());
+            }
+            with_machine(target, |cx, machine| {
+                let module = amdgpu::module(cx, &lowered, &lanes, chip)?;
+                let bytes = run(&module, machine, kernel, form)?;
+                if form == Emit::Hsaco { link(&bytes, &kernel.name) } else { Ok(bytes) }
+            })
+        }
     }
+}
+
+/// Runs `f` with this thread's context and machine for a target.
+fn with_machine<T>(
+    target: &Target,
+    f: impl FnOnce(&Context, &TargetMachine) -> Result<T, CompileError>,
+) -> Result<T, CompileError> {
     MACHINE.with(|slot| {
         let mut slot = slot.borrow_mut();
         if slot.as_ref().is_none_or(|(t, _, _)| t != target) {
             *slot = Some((target.clone(), Context::create(), machine(target)?));
         }
         let Some((_, cx, machine)) = slot.as_ref() else { unreachable!("just filled") };
-        let module = match target {
-            Target::Host(host) => codegen::module(cx, &lowered, host)?,
-            Target::Amd(_) => {
-                return Err(CompileError::Target {
-                    target: target.name(),
-                    reason: "no code is generated for it".into(),
-                });
-            }
-        };
-        run(&module, machine, kernel, form)
+        f(cx, machine)
     })
 }
 

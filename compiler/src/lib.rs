@@ -9,18 +9,24 @@
 //! * [`codegen`]: one LLVM function for a kernel. A tile is one LLVM vector for each combination of its leading
 //!   indices, over its last axis; LLVM splits vectors into the registers that the target has.
 //! * [`emit`]: runs LLVM and returns an object, assembly or LLVM's text.
+//! * [`mod@link`]: makes an HSACO, which AMD's driver loads, of an object for AMD GPUs.
 //! * [`loader`]: maps an object's sections into memory, relocates them and hands out the kernel's entry point.
 
+mod amdgpu;
+mod code_object;
 mod codegen;
 pub mod emit;
 mod error;
-pub mod lane;
+pub mod host_lane;
+pub mod lanes;
+pub mod link;
 pub mod loader;
 pub mod passes;
 pub mod target;
 
 pub use emit::{Compiled, Emit, compile, compile_all, emit};
 pub use error::CompileError;
+pub use link::link;
 pub use loader::LoadedKernel;
 pub use target::Target;
 

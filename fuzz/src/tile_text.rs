@@ -24,7 +24,7 @@ pub fn tile_text(data: &[u8]) -> Reached {
         assert!(!errors.to_string().is_empty());
         return Reached::Inside;
     }
-    let lowered = hrx_compiler::passes::lower(kernel);
+    let lowered = hrx_compiler::passes::lower_host(kernel);
     if let Err(errors) = verify(&lowered) {
         panic!("a pass broke the kernel:\n{errors}\n{printed}");
     }

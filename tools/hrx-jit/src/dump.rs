@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Outcome {
             let names: Vec<&str> = kernels.iter().map(|k| k.kernel.name.as_str()).collect();
             let wanted = args.kernel.as_deref().unwrap_or_default();
             let at = pick(&names, wanted, &args.model.display().to_string())?;
-            (emit(&kernels[at].kernel, &args.target, form)?, form == Emit::Obj)
+            (emit(&kernels[at].kernel, &args.target, form)?, form.is_binary())
         }
     };
     write(&bytes, args.output.as_deref(), binary)?;

@@ -148,6 +148,16 @@ pub fn find(name: &str) -> Option<&'static Chip> {
 }
 
 impl Chip {
+    /// The version of the code object format that the chip's code is in.
+    pub fn code_object_version(&self) -> u32 {
+        if self.members.is_empty() { 5 } else { 6 }
+    }
+
+    /// Whether DPP can take any lane of the row by exclusive or, and there is v_permlanex16: from gfx10 on.
+    pub fn has_row_xmask(&self) -> bool {
+        self.wave == 32
+    }
+
     /// A fact's value.
     ///
     /// # Errors

@@ -1,0 +1,5 @@
+//! Code objects for AMD GPUs, from objects that LLVM makes of the IR in `ir/`.
+
+mod link;
+mod loaded;
+mod support;
