@@ -5,7 +5,8 @@
 //! ```
 //!
 //! * [`target`]: what a target is: its facts, read from CPUID for the host.
-//! * [`passes`]: tile IR to simpler tile IR; quantised-block operations become byte operations here.
+//! * [`passes`]: tile IR to simpler tile IR; quantised-block operations become byte operations here, and `exp` and `tanh`
+//!   arithmetic; what each kind of target takes is [`passes::lower_host`] and [`passes::lower_lanes`].
 //! * [`codegen`]: one LLVM function for a kernel. A tile is one LLVM vector for each combination of its leading
 //!   indices, over its last axis; LLVM splits vectors into the registers that the target has.
 //! * [`emit`]: runs LLVM and returns an object, assembly or LLVM's text.
@@ -31,7 +32,7 @@ pub use loader::LoadedKernel;
 pub use target::Target;
 
 /// Changes whenever the code that this crate generates for the same kernel and target may change: part of cache keys.
-pub const CODEGEN_VERSION: u32 = 2;
+pub const CODEGEN_VERSION: u32 = 3;
 
 /// The version of LLVM this crate is built against, as part of cache keys.
 pub const LLVM_VERSION: &str = "22.1";

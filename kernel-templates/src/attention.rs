@@ -348,11 +348,11 @@ impl Attention {
             let inverse = b.div(unit, total);
             let head = b.add(place.head, i);
             let first = times(b, head, self.head_dim);
-            for_pieces(b, self.head_dim, &[], |b, d, mask, _| {
+            for_pieces(b, self.head_dim, PIECE, &[], |b, d, mask, _| {
                 let sum = b.load(l.sums, &[line, d], &[1, PIECE], mask);
                 let y = b.mul(sum, inverse);
                 let col = b.add(first, d);
-                a.out.store(b, [row, col], y, mask);
+                a.out.store(b, [row, col], y, mask, self.heads * self.head_dim);
                 vec![]
             });
             vec![]
