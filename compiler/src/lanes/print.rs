@@ -76,8 +76,7 @@ impl LaneKernel {
             }
             Op::Barrier => s.write_str("barrier"),
             Op::Mma { inst, a, b, c } => {
-                let elem = name(&inst.elem);
-                write!(s, "mma_{elem}_16x16x{} ({}), ({}), ({})", inst.k, list(a), list(b), list(c))
+                write!(s, "{} ({}), ({}), ({})", inst.mnemonic, list(a), list(b), list(c))
             }
             Op::For { .. } => Ok(()),
         }

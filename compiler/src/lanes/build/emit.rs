@@ -1,7 +1,8 @@
 //! Emits lane operations: one method an operation, with constants folded and lane-only values placed at the entry.
 
-use crate::lanes::ir::{Address, Bin, Block, Cmp, Inst, LaneKernel, MmaInst, Op, Space, Ty, Un, Val};
+use crate::lanes::ir::{Address, Bin, Block, Cmp, Inst, LaneKernel, Op, Space, Ty, Un, Val};
 use crate::lanes::layout::Place;
+use crate::target::amd::MatrixOp;
 use cranelift_entity::PrimaryMap;
 use std::collections::HashMap;
 
@@ -384,7 +385,7 @@ impl Emitter {
         self.push(Op::Barrier, &[]);
     }
 
-    pub fn mma(&mut self, inst: MmaInst, a: Vec<Val>, b: Vec<Val>, c: Vec<Val>) -> Vec<Val> {
+    pub fn mma(&mut self, inst: &'static MatrixOp, a: Vec<Val>, b: Vec<Val>, c: Vec<Val>) -> Vec<Val> {
         let ty = c.first().map_or(Ty::F32, |&v| self.ty(v));
         let n = c.len();
         self.push(Op::Mma { inst, a, b, c }, &vec![ty; n])
