@@ -1,8 +1,8 @@
 //! Kernels in lane form, run by its interpreter: what code for GPUs is made from.
 
 use crate::host::{Buffers, Input};
-use hrx_compiler::lanes::interp::{Launch, Memory, run as run_program};
 use hrx_compiler::lanes::build;
+use hrx_compiler::lanes::interp::{Launch, Memory, run as run_program};
 use hrx_compiler::passes::lower_lanes;
 use hrx_compiler::target::amd::{self, Chip};
 use hrx_ir::tile::{Kernel, Param, Value};
@@ -22,8 +22,7 @@ pub fn chips_for(kernel: &Kernel, inputs: &[Input]) -> Vec<&'static Chip> {
             _ => None,
         })
         .collect();
-    let programs: u64 =
-        kernel.grid.iter().map(|g| g.eval(&|v| scalars.get(&v).copied().unwrap_or(0))).product();
+    let programs: u64 = kernel.grid.iter().map(|g| g.eval(&|v| scalars.get(&v).copied().unwrap_or(0))).product();
     let all = chips();
     if programs > 16 { vec![all[0], all[4]] } else { all }
 }

@@ -3,12 +3,12 @@
 use super::{Codegen, Result, said};
 use crate::lanes::ir::{Bin, Cmp, Op, Ty, Un, Val};
 use crate::target::amd::{DotCall, DotType, MatrixCall, MatrixOp, Operand, Scalar};
-use inkwell::values::{BasicValueEnum, IntValue};
 use inkwell::context::AsContextRef;
 use inkwell::llvm_sys::LLVMAtomicOrdering;
 use inkwell::llvm_sys::core;
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::AsValueRef;
+use inkwell::values::{BasicValueEnum, IntValue};
 use inkwell::{FloatPredicate, IntPredicate};
 
 /// A bit of each byte of a word.
@@ -132,7 +132,9 @@ impl<'c> Codegen<'c, '_> {
                 b.build_int_z_extend(bits, i32t, "").map_err(said)?.into()
             }
             Un::SExt(bits) => {
-                let narrow = self.cx.custom_width_int_type(u32::from(bits).try_into().map_err(|_| "no bits")?)
+                let narrow = self
+                    .cx
+                    .custom_width_int_type(u32::from(bits).try_into().map_err(|_| "no bits")?)
                     .map_err(|e| e.to_string())?;
                 let low = b.build_int_truncate(self.int(a)?, narrow, "").map_err(said)?;
                 b.build_int_s_extend(low, i32t, "").map_err(said)?.into()
@@ -146,9 +148,13 @@ impl<'c> Codegen<'c, '_> {
 
     fn binary(&self, op: Bin, x: Val, y: Val) -> Result<BasicValueEnum<'c>> {
         let b = &self.b;
-        let float = |f: &dyn Fn(_, _) -> std::result::Result<inkwell::values::FloatValue<'c>, inkwell::builder::BuilderError>| {
-            f(self.float(x)?, self.float(y)?).map(BasicValueEnum::from).map_err(said)
-        };
+        let float = |f: &dyn Fn(
+            _,
+            _,
+        ) -> std::result::Result<
+            inkwell::values::FloatValue<'c>,
+            inkwell::builder::BuilderError,
+        >| { f(self.float(x)?, self.float(y)?).map(BasicValueEnum::from).map_err(said) };
         match op {
             Bin::FAdd => return float(&|x, y| b.build_float_add(x, y, "")),
             Bin::FSub => return float(&|x, y| b.build_float_sub(x, y, "")),
@@ -199,9 +205,8 @@ impl<'c> Codegen<'c, '_> {
     }
 
     fn compare(&self, op: Cmp, x: Val, y: Val) -> Result<BasicValueEnum<'c>> {
-        let int = |p| {
-            self.b.build_int_compare(p, self.int(x)?, self.int(y)?, "").map(BasicValueEnum::from).map_err(said)
-        };
+        let int =
+            |p| self.b.build_int_compare(p, self.int(x)?, self.int(y)?, "").map(BasicValueEnum::from).map_err(said);
         let float = |p| {
             self.b.build_float_compare(p, self.float(x)?, self.float(y)?, "").map(BasicValueEnum::from).map_err(said)
         };

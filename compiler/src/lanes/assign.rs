@@ -90,7 +90,8 @@ impl Assigner<'_> {
             if self.layouts[v].is_some() || self.shape(v).rank() == 0 {
                 continue;
             }
-            let layout = self.result(&data.op, v).or_else(|| if defaults { self.default_of(&data.op, v) } else { None });
+            let layout =
+                self.result(&data.op, v).or_else(|| if defaults { self.default_of(&data.op, v) } else { None });
             self.give(v, layout);
         }
     }
@@ -127,7 +128,13 @@ impl Assigner<'_> {
                 };
                 self.run(*view, part, ty)
             }
-            Op::Unary { .. } | Op::Binary { .. } | Op::Cmp { .. } | Op::Select { .. } | Op::Fma { .. } | Op::Convert { .. } | Op::Bitcast { .. } => {
+            Op::Unary { .. }
+            | Op::Binary { .. }
+            | Op::Cmp { .. }
+            | Op::Select { .. }
+            | Op::Fma { .. }
+            | Op::Convert { .. }
+            | Op::Bitcast { .. } => {
                 let mut best: Option<Layout> = None;
                 op.for_each_operand(|a| {
                     if best.is_none() && self.shape(a).rank() > 0 {
@@ -141,7 +148,8 @@ impl Assigner<'_> {
                 let l = self.get(*a).or_else(|| self.get(*b))?;
                 let last = l.axes.len() - 1;
                 let axis = &l.axes[last];
-                (axis.low_registers() >= 2).then(|| l.with_axis(last, Axis { hi: axis.hi, bits: axis.bits[2..].to_vec() }))
+                (axis.low_registers() >= 2)
+                    .then(|| l.with_axis(last, Axis { hi: axis.hi, bits: axis.bits[2..].to_vec() }))
             }),
             Op::Reshape { arg, shape } => self.get(*arg)?.reshaped(shape),
             Op::Reduce { arg, axis, .. } => Some(self.get(*arg)?.without_axis(usize::from(*axis))),
@@ -183,11 +191,15 @@ impl Assigner<'_> {
                 // What is repeated is repeated in registers.
                 let from = self.get(*arg)?;
                 let axes = from.axes.iter().zip(ty.shape.dims());
-                Some(Layout { axes: axes.map(|(a, &d)| if a.extent() == d { a.clone() } else { Axis::registers(d) }).collect() })
+                Some(Layout {
+                    axes: axes.map(|(a, &d)| if a.extent() == d { a.clone() } else { Axis::registers(d) }).collect(),
+                })
             }
             Op::Const { .. } => None,
             // Where the operands' layouts can't be kept: as a coalesced access has them.
-            Op::Reshape { arg, .. } | Op::Slice { arg, .. } | Op::Repeat { arg, .. } => self.get(*arg).map(|_| self.blocked(ty)),
+            Op::Reshape { arg, .. } | Op::Slice { arg, .. } | Op::Repeat { arg, .. } => {
+                self.get(*arg).map(|_| self.blocked(ty))
+            }
             Op::Concat { args, .. } => self.get(args[0]).or_else(|| self.get(args[1])).map(|_| self.blocked(ty)),
             Op::Dot { .. } | Op::Dot4 { .. } => Some(self.blocked(ty)),
             _ => None,
@@ -224,7 +236,11 @@ impl Assigner<'_> {
                     }
                 }
                 Op::Store { value, .. } => {
-                    if stores && self.layouts[*value].is_none() && self.shape(*value).rank() > 0 && !self.is_splat(*value) {
+                    if stores
+                        && self.layouts[*value].is_none()
+                        && self.shape(*value).rank() > 0
+                        && !self.is_splat(*value)
+                    {
                         let l = self.blocked(k.ty(*value));
                         self.give(*value, Some(l));
                     }
@@ -258,7 +274,13 @@ impl Assigner<'_> {
 
     fn operands(&mut self, op: &Op, layout: &Layout) {
         match op {
-            Op::Unary { .. } | Op::Binary { .. } | Op::Cmp { .. } | Op::Select { .. } | Op::Fma { .. } | Op::Convert { .. } | Op::Bitcast { .. } => {
+            Op::Unary { .. }
+            | Op::Binary { .. }
+            | Op::Cmp { .. }
+            | Op::Select { .. }
+            | Op::Fma { .. }
+            | Op::Convert { .. }
+            | Op::Bitcast { .. } => {
                 let mut args = Vec::new();
                 op.for_each_operand(|a| args.push(a));
                 args.into_iter().for_each(|a| self.give(a, Some(layout.clone())));
@@ -267,7 +289,9 @@ impl Assigner<'_> {
                 let from = self.shape(*arg);
                 if from.rank() > 0 {
                     let axes = layout.axes.iter().zip(from.dims());
-                    let l = Layout { axes: axes.map(|(a, &d)| if d == 1 { Axis::registers(1) } else { a.clone() }).collect() };
+                    let l = Layout {
+                        axes: axes.map(|(a, &d)| if d == 1 { Axis::registers(1) } else { a.clone() }).collect(),
+                    };
                     self.give(*arg, Some(l));
                 }
             }

@@ -118,7 +118,8 @@ pub(super) fn product(chip: &Chip, waves: u32, a: Type, b: Type) -> Product {
         Some(f) => f,
         None => without(chip, [m, n]),
     };
-    let mut rest = [Axis::bits_of(m) - f.m.len().min(Axis::bits_of(m)), Axis::bits_of(n) - f.n.len().min(Axis::bits_of(n))];
+    let mut rest =
+        [Axis::bits_of(m) - f.m.len().min(Axis::bits_of(m)), Axis::bits_of(n) - f.n.len().min(Axis::bits_of(n))];
     let mut split: [Vec<u8>; 2] = [Vec::new(), Vec::new()];
     for wave in 0..waves.trailing_zeros() as u8 {
         let side = usize::from(rest[1] > rest[0]);

@@ -98,7 +98,8 @@ impl Machine<'_> {
             if let Op::For { bounds, inits, params, body, yields } = &inst.op {
                 let [mut i, upper, step] =
                     [self.uniform(bounds[0])? as i32, self.uniform(bounds[1])? as i32, self.uniform(bounds[2])? as i32];
-                let mut carried = inits.iter().map(|&v| Ok(self.get(v)?.to_vec())).collect::<Result<Vec<_>, Fault>>()?;
+                let mut carried =
+                    inits.iter().map(|&v| Ok(self.get(v)?.to_vec())).collect::<Result<Vec<_>, Fault>>()?;
                 while i < upper {
                     self.values[params[0]] = vec![i as u32; self.lanes];
                     for (&p, v) in params[1..].iter().zip(&carried) {
@@ -145,7 +146,9 @@ impl Machine<'_> {
             Op::Bin(op, a, b) => self.map(&[*a, *b], |x| binary(*op, x[0], x[1])),
             Op::Cmp(op, a, b) => self.map(&[*a, *b], |x| Ok(u32::from(compare(*op, x[0], x[1])))),
             Op::Select(c, a, b) => self.map(&[*c, *a, *b], |x| Ok(if x[0] != 0 { x[1] } else { x[2] })),
-            Op::Fma(a, b, c) => self.map(&[*a, *b, *c], |x| Ok(float(x[0]).mul_add(float(x[1]), float(x[2])).to_bits())),
+            Op::Fma(a, b, c) => {
+                self.map(&[*a, *b, *c], |x| Ok(float(x[0]).mul_add(float(x[1]), float(x[2])).to_bits()))
+            }
             Op::Dot4 { signed, args } => self.map(args, |x| Ok(dot4(*signed, x[0], x[1], x[2]))),
             Op::Dot2(args) => self.map(args, |x| {
                 let half = |w: u32, i: u32| f16::from_bits((w >> (16 * i)) as u16).to_f32();

@@ -51,7 +51,8 @@ impl AttentionTiling {
         let accumulator = super::LANES.div_ceil(shape.lanes.max(1));
         let keys = power(sums / accumulator / (group * tokens)).min(4);
         let room = sums * shape.lanes / (group * tokens);
-        let depth = [64, 32, 16, 8].into_iter().find(|&d| d <= room && head_dim.is_multiple_of(d)).unwrap_or(super::LANES);
+        let depth =
+            [64, 32, 16, 8].into_iter().find(|&d| d <= room && head_dim.is_multiple_of(d)).unwrap_or(super::LANES);
         AttentionTiling { group, tokens, tile: 32, keys, depth }
     }
 }

@@ -188,7 +188,8 @@ impl LinearCut {
                 unless(power(t.m, 16, 256) && power(t.n, 16, 256), "m and n are powers of two from 16 to 256")?;
                 unless(power(t.k, 32, 128), "k is 32, 64 or 128")?;
                 unless(power(t.waves, 1, 16), "waves is a power of two up to 16")?;
-                let exact = [Some(l.weight), l.gated.as_ref().map(|g| g.up)].contains(&Some(WeightType::Float(Elem::F32)));
+                let exact =
+                    [Some(l.weight), l.gated.as_ref().map(|g| g.up)].contains(&Some(WeightType::Float(Elem::F32)));
                 unless(!exact, "f32 weights do not fit the f16 of a matrix unit")?;
                 unless(l.k.is_multiple_of(CHUNK), "rows are whole chunks of 32")?;
                 unless(l.input == Output::F32, "a matrix unit's tile is made of f32 rows")?;

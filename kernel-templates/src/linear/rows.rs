@@ -135,7 +135,14 @@ impl Rows<'_> {
     }
 
     /// scale * products - offset * sum, added to the accumulator.
-    fn accumulate(&self, b: &mut Builder, acc: Value, [products, sum]: [Value; 2], scales: Value, offsets: Option<Value>) -> Value {
+    fn accumulate(
+        &self,
+        b: &mut Builder,
+        acc: Value,
+        [products, sum]: [Value; 2],
+        scales: Value,
+        offsets: Option<Value>,
+    ) -> Value {
         let acc = b.fma(products, scales, acc);
         match offsets {
             Some(o) => {

@@ -1,7 +1,9 @@
 use crate::support::*;
 use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
-use hrx_templates::{Attention, AttentionCut, AttentionTiling, Output, Real, Slot, TargetShape, Template};
+use hrx_templates::{
+    Attention, AttentionCut, AttentionTiling, Output, Real, Slot, TargetShape, Template, WaveAttention,
+};
 use proptest::prelude::*;
 
 const TILING: AttentionTiling = AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16 };
@@ -162,5 +164,28 @@ proptest! {
         let (args, _) = case(&one, &positions, seed);
         let run = |a: &Attention| launch(a, &args, &Options::exact()).elems(Slot::Out);
         prop_assert_eq!(run(&one), run(&Attention { tiling: tiling.into(), ..one.clone() }));
+    }
+}
+
+#[test]
+fn waves_attend_as_vectors_do() {
+    let cut = |group, positions, waves| AttentionCut::from(WaveAttention { group, positions, waves });
+    let a = Attention { tiling: cut(2, 16, 2), ..BASE };
+    check_attention(&a, &[0, 5, 15, 16, 127], 20);
+    let window = Attention { window: Some(17), softcap: Some(Real(50.0)), tiling: cut(1, 8, 1), ..BASE };
+    check_attention(&window, &[3, 40, 127], 21);
+    let wide = Attention { heads: 6, kv_heads: 2, head_dim: 64, tiling: cut(3, 32, 4), ..BASE };
+    check_attention(&wide, &[77], 22);
+    check_attention(&Attention { output: Output::Q8, ..wide.clone() }, &[33], 23);
+    let odd = Attention { heads: 3, kv_heads: 3, head_dim: 24, cache: Elem::BF16, tiling: cut(1, 16, 1), ..BASE };
+    check_attention(&odd, &[70, 8], 24);
+}
+
+#[test]
+fn chosen_cuts_of_waves_are_supported() {
+    for (lanes, group, head_dim) in [(32, 1, 64), (32, 3, 64), (32, 8, 128), (64, 4, 256), (64, 16, 128), (32, 7, 80)] {
+        let tiling = AttentionCut::choose(&TargetShape::waves(lanes, 256), group, head_dim, 1);
+        let a = Attention { heads: group, kv_heads: 1, head_dim, tiling, ..BASE };
+        a.kernel().expect("a chosen cut is supported");
     }
 }

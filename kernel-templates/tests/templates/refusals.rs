@@ -28,14 +28,18 @@ fn every_refusal_names_the_fact() {
     let gated = Some(Gated { up: f16, activation: Activation::Silu });
     says(refused(Linear { gated, ..linear.clone() }), "Q8 input of q4_k and f16");
     says(refused(Linear { weight: WeightType::Float(Elem::I8), ..linear }), "i8");
-    let norm = RmsNorm { k: 40, eps: Real(1e-5), residual: false, indexed: false, output: Output::Q8, cut: RowCut::VECTORS };
+    let norm =
+        RmsNorm { k: 40, eps: Real(1e-5), residual: false, indexed: false, output: Output::Q8, cut: RowCut::VECTORS };
     says(refused(norm.clone()), "Q8 output of 40");
     says(refused(RmsNorm { k: 64, residual: true, ..norm }), "residual");
     says(refused(Embed { rows: 4, k: 32, table: q4_k, scale: None, cut: RowCut::VECTORS }), "k = 32 of q4_k");
     says(refused(Embed { rows: 0, k: 256, table: q4_k, scale: None, cut: RowCut::VECTORS }), "0 rows");
     says(refused(ArgMax { k: u32::MAX, cut: RowCut::VECTORS }), "k = 4294967295");
     says(refused(ArgMax { k: 0, cut: RowCut::VECTORS }), "k = 0");
-    says(refused(Rowwise { k: 0, op: RowOp::Add, indexed: false, output: Output::F32, cut: RowCut::VECTORS }), "0 elements");
+    says(
+        refused(Rowwise { k: 0, op: RowOp::Add, indexed: false, output: Output::F32, cut: RowCut::VECTORS }),
+        "0 elements",
+    );
     let rope = Rope {
         heads: 2,
         head_dim: 16,

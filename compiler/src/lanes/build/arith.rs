@@ -44,7 +44,8 @@ impl Builder<'_> {
         for a in args {
             data.push(self.data_in(a, layout)?);
         }
-        let splats: Vec<Val> = data.iter().filter_map(|d| if let Data::Splat(_, v) = d { Some(*v) } else { None }).collect();
+        let splats: Vec<Val> =
+            data.iter().filter_map(|d| if let Data::Splat(_, v) = d { Some(*v) } else { None }).collect();
         if let Ok(all) = <[Val; N]>::try_from(splats) {
             let v = f(self, all)?;
             let v = self.rounded(out, v);

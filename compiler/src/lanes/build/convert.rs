@@ -63,7 +63,8 @@ impl Builder<'_> {
             return n;
         }
         let bits = 8 * to.bytes();
-        let (low, high) = if to.is_signed() { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
+        let (low, high) =
+            if to.is_signed() { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
         let (low, high) = (self.e.int(low), self.e.int(high));
         let less = if to.is_signed() { Cmp::SLt } else { Cmp::ULt };
         let above = self.e.cmp(less, high, n);

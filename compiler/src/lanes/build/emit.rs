@@ -186,7 +186,8 @@ impl Emitter {
             let m = self.int(i64::from(mask));
             let masked = self.entry_bin(Bin::And, number, m);
             let zero = self.int(0);
-            let key = EntryOp::NotBit(if number == self.lane() { Place::Lane(mask as u8) } else { Place::Wave(mask as u8) });
+            let key =
+                EntryOp::NotBit(if number == self.lane() { Place::Lane(mask as u8) } else { Place::Wave(mask as u8) });
             let clear = self.at_entry(key, Op::Cmp(Cmp::Eq, masked, zero), Ty::B1);
             out = Some(match out {
                 Some(before) => self.bin(Bin::And, before, clear),
@@ -200,8 +201,7 @@ impl Emitter {
     pub fn lane_sum(&mut self, steps: &[(Place, u32)]) -> Val {
         let mut sum = self.int(0);
         // Runs of bits whose steps double go together: ((number >> k) & mask) * step.
-        let mut rest: Vec<(Place, u32)> =
-            steps.iter().copied().filter(|&(p, s)| p != Place::Reg && s != 0).collect();
+        let mut rest: Vec<(Place, u32)> = steps.iter().copied().filter(|&(p, s)| p != Place::Reg && s != 0).collect();
         rest.sort_by_key(|&(p, _)| p);
         let mut at = 0;
         while at < rest.len() {
@@ -308,9 +308,14 @@ impl Emitter {
             return self.constant(bits, ty);
         }
         let ty = match op {
-            Un::Sqrt | Un::Floor | Un::RoundEven | Un::SToF | Un::UToF | Un::ByteToF(_) | Un::HalfToF(_) | Un::Float => {
-                Ty::F32
-            }
+            Un::Sqrt
+            | Un::Floor
+            | Un::RoundEven
+            | Un::SToF
+            | Un::UToF
+            | Un::ByteToF(_)
+            | Un::HalfToF(_)
+            | Un::Float => Ty::F32,
             Un::FToS | Un::FToU | Un::FToHalf | Un::SExt(_) | Un::Bits | Un::BToI => Ty::I32,
             Un::Not => Ty::B1,
         };

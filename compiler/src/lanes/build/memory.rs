@@ -155,7 +155,14 @@ impl Builder<'_> {
         }
     }
 
-    pub(super) fn load(&mut self, view: View, index: &[Value], mask: Option<Value>, ty: Type, layout: &Layout) -> Result<Data> {
+    pub(super) fn load(
+        &mut self,
+        view: View,
+        index: &[Value],
+        mask: Option<Value>,
+        ty: Type,
+        layout: &Layout,
+    ) -> Result<Data> {
         let data = &self.k.views[view];
         let (space, base) = self.memory(view);
         let strides = data.strides.clone();
@@ -217,7 +224,8 @@ impl Builder<'_> {
         let tile = self.tile_in(mask, &of)?;
         let coords = layout.coords();
         let registers = coords.iter().map(|c| {
-            let c: Vec<u32> = c.iter().zip(&tile.layout.axes).map(|(&i, a)| if a.extent() == 1 { 0 } else { i }).collect();
+            let c: Vec<u32> =
+                c.iter().zip(&tile.layout.axes).map(|(&i, a)| if a.extent() == 1 { 0 } else { i }).collect();
             tile.words[tile.layout.register_of(&c)]
         });
         Ok(Some(registers.collect()))

@@ -147,9 +147,9 @@ impl Tile {
         let n = self.pack as usize;
         // Whole words move as they are.
         if n > 1 || want == 1 {
-            let whole = registers.chunks(n).all(|c| {
-                c[0] % n == 0 && c.len() == n && c.iter().enumerate().all(|(i, &r)| r == c[0] + i)
-            });
+            let whole = registers
+                .chunks(n)
+                .all(|c| c[0] % n == 0 && c.len() == n && c.iter().enumerate().all(|(i, &r)| r == c[0] + i));
             if whole {
                 let words = registers.chunks(n).map(|c| self.words[c[0] / n]).collect();
                 return Tile { elem: self.elem, layout, pack: self.pack, words };
