@@ -30,19 +30,22 @@ struct Assigner<'k> {
 /// Assigns layouts to a kernel's values.
 pub(super) fn layouts(k: &Kernel, chip: &'static Chip) -> Layouts {
     let mut a = Assigner { k, chip, layouts: SecondaryMap::new(), changed: false };
-    // What matrix products need of their operands, before anything is given by default.
-    a.to_the_end(|a| a.forward(k.body, false));
-    a.to_the_end(|a| {
-        a.backward(k.body, false);
-        a.forward(k.body, false);
-    });
-    a.to_the_end(|a| {
-        a.backward(k.body, true);
-        a.forward(k.body, false);
-    });
+    // What matrix products and blocks need, and what follows from it, before anything is given by default.
+    a.propagate();
+    // Then the largest tile chooses, and what follows from that is settled before the next one does.
+    let mut choices = a.choices(k.body);
+    choices.sort_by_key(|c| std::cmp::Reverse(c.1));
+    for (v, _) in choices {
+        if a.layouts[v].is_none() {
+            let layout = a.blocked(k.ty(v));
+            a.give(v, Some(layout));
+            a.propagate();
+        }
+    }
+    // What has no layout yet follows from nothing but itself.
     a.to_the_end(|a| {
         a.forward(k.body, true);
-        a.backward(k.body, true);
+        a.backward(k.body);
     });
     a.layouts
 }
@@ -56,6 +59,31 @@ impl Assigner<'_> {
                 return;
             }
         }
+    }
+
+    /// Carries layouts forward and backward until nothing changes.
+    fn propagate(&mut self) {
+        let body = self.k.body;
+        self.to_the_end(|a| {
+            a.forward(body, false);
+            a.backward(body);
+        });
+    }
+
+    /// The values whose layout is a choice, with their sizes: what is loaded, and what is stored.
+    fn choices(&self, block: Block) -> Vec<(Value, u64)> {
+        let k = self.k;
+        let mut out = Vec::new();
+        for &inst in &k.blocks[block].insts {
+            match &k.insts[inst].op {
+                Op::Load { .. } => out.extend(k.insts[inst].results.first().map(|&v| (v, self.shape(v).elements()))),
+                Op::Store { value, .. } if !self.is_splat(*value) => out.push((*value, self.shape(*value).elements())),
+                Op::For { body, .. } => out.extend(self.choices(*body)),
+                _ => {}
+            }
+        }
+        out.retain(|&(v, _)| self.shape(v).rank() > 0);
+        out
     }
 
     fn shape(&self, v: Value) -> Shape {
@@ -215,8 +243,8 @@ impl Assigner<'_> {
         Layout::blocked(&ty.shape, vector as u32, lanes, waves)
     }
 
-    /// Layouts of operands from those of results; with `stores` stores choose for what they store.
-    fn backward(&mut self, block: Block, stores: bool) {
+    /// Layouts of operands from those of results.
+    fn backward(&mut self, block: Block) {
         let k = self.k;
         for &inst in k.blocks[block].insts.iter().rev() {
             let data = &k.insts[inst];
@@ -229,20 +257,10 @@ impl Assigner<'_> {
                             self.give(next, l);
                         }
                     }
-                    self.backward(*body, stores);
+                    self.backward(*body);
                     for (&init, &param) in inits.iter().zip(&k.blocks[*body].params[1..]) {
                         let l = self.get(param);
                         self.give(init, l);
-                    }
-                }
-                Op::Store { value, .. } => {
-                    if stores
-                        && self.layouts[*value].is_none()
-                        && self.shape(*value).rank() > 0
-                        && !self.is_splat(*value)
-                    {
-                        let l = self.blocked(k.ty(*value));
-                        self.give(*value, Some(l));
                     }
                 }
                 Op::Mma { args: [a, b, c] } => {

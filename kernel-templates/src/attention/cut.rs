@@ -71,13 +71,12 @@ pub struct WaveAttention {
 
 impl WaveAttention {
     /// The cut for `group` = heads / kv_heads heads that share one of the cache. A lane has 16 bytes of a key; the
-    /// registers for sums, eight a head and position of a lane, bound heads and positions.
+    /// registers for sums, eight a head of a lane, bound the heads.
     pub fn choose(shape: &TargetShape, group: u32, head_dim: u32) -> WaveAttention {
         let group = (1..=group.min(8)).rev().find(|&g| group.is_multiple_of(g)).unwrap_or(1);
         let lanes_of_key = (head_dim / 8).next_power_of_two().clamp(1, shape.lanes);
-        let waves = 256 / shape.lanes;
-        let of_registers = if group <= 4 { 2 } else { 1 };
-        let positions = (shape.lanes / lanes_of_key * waves * of_registers).clamp(1, 64);
+        let waves = 128 / shape.lanes;
+        let positions = (shape.lanes / lanes_of_key * waves).clamp(1, 64);
         WaveAttention { group, positions, waves }
     }
 }

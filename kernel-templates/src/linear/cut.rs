@@ -74,8 +74,9 @@ pub struct RowsTiling {
 }
 
 impl RowsTiling {
-    /// The cut for a matrix `[n, k]`. A step along K has at least 64 bytes of a row, so that lanes read memory that lies
-    /// together, and wastes as few lanes at the row's end as it can; among steps that waste equally, the longest.
+    /// The cut for a matrix `[n, k]`. A step along K is the longest that divides the row, as long as it has at least 32
+    /// bytes of it: lanes read memory that lies together, and the next step goes on where it ended. Where no such step
+    /// divides the row, the one with at least 64 bytes that wastes the fewest lanes at its end.
     pub fn choose(shape: &TargetShape, n: u32, k: u32, weight: WeightType) -> RowsTiling {
         let chunks_of_row = k.div_ceil(CHUNK);
         let chunk_bytes = match weight {
@@ -85,7 +86,12 @@ impl RowsTiling {
         // Lanes that one chunk keeps busy: each takes 16 bytes of codes.
         let lanes_of_chunk = chunk_bytes.div_ceil(16).next_power_of_two() / 2;
         let longest = (shape.lanes / lanes_of_chunk.max(1)).clamp(1, 32);
-        let least = 64u32.div_ceil(chunk_bytes).next_power_of_two().min(longest);
+        let whole = (1 << chunks_of_row.trailing_zeros().min(6)).min(longest);
+        let least = if whole * chunk_bytes >= 32 && k.is_multiple_of(CHUNK) {
+            whole
+        } else {
+            64u32.div_ceil(chunk_bytes).next_power_of_two().min(longest)
+        };
         let waste = |c: u32| chunks_of_row.div_ceil(c) * c;
         let mut chunks = least;
         let mut c = least;
@@ -126,8 +132,12 @@ impl MatrixTiling {
     pub fn choose(shape: &TargetShape, n: u32, matrices: u32) -> MatrixTiling {
         let waves = if shape.lanes == 64 { 4 } else { 8 };
         // Two matrices at once have half the outputs each; few outputs want more programs.
-        let wide = n >= 4096 && matrices == 1;
-        MatrixTiling { m: 64, n: if wide { 128 } else { 64 }, k: 32, waves: if wide { waves } else { waves / 2 } }
+        let (n, waves) = match (matrices, n) {
+            (1, 4096..) => (128, waves),
+            (1, _) => (64, waves / 2),
+            _ => (32, waves / 2),
+        };
+        MatrixTiling { m: 64, n, k: 32, waves }
     }
 }
 

@@ -243,6 +243,7 @@ impl Builder<'_> {
             | Op::Select { .. }
             | Op::Convert { .. }
             | Op::Broadcast { .. }
+            | Op::Repeat { .. }
             | Op::Reshape { .. }) => {
                 let mut cheap = !self.k.ty(v).elem.is_float();
                 op.for_each_operand(|a| cheap = cheap && self.is_cheap(a, depth + 1));
