@@ -13,9 +13,11 @@
 //! * [`mod@link`]: makes an HSACO, which AMD's driver loads, of an object for AMD GPUs.
 //! * [`hsaco`]: reads HSACOs of any compiler: kernels, their descriptors, metadata and code.
 //! * [`disasm`]: AMD code as assembly.
+//! * [`mod@audit`]: looks over what was generated for AMD GPUs: no scratch memory, nothing spilled, and so on.
 //! * [`loader`]: maps an object's sections into memory, relocates them and hands out the kernel's entry point.
 
 mod amdgpu;
+pub mod audit;
 mod code_object;
 mod codegen;
 pub mod disasm;
@@ -29,6 +31,7 @@ pub mod loader;
 pub mod passes;
 pub mod target;
 
+pub use audit::audit;
 pub use disasm::disassemble;
 pub use emit::{Compiled, Emit, compile, compile_all, emit};
 pub use error::CompileError;

@@ -4,7 +4,6 @@ mod cache;
 mod compile;
 mod dump;
 mod kernels;
-mod model;
 mod output;
 
 use clap::{Parser, Subcommand};
