@@ -23,6 +23,7 @@
 //! One token's results do not depend on which other tokens share a launch: every tiling adds in the same order.
 
 mod argmax;
+mod cost;
 mod attention;
 mod embed;
 mod emit;
@@ -35,9 +36,10 @@ mod rowwise;
 mod slot;
 
 pub use argmax::ArgMax;
+pub use cost::{Candidate, Term};
 pub use attention::{Attention, AttentionCut, AttentionTiling, WaveAttention};
 pub use embed::Embed;
-pub use facts::{Activation, Output, Real, RowCut, TargetShape, TemplateError, WeightType};
+pub use facts::{Activation, Output, Real, RowCut, TargetShape, TemplateError, Waves, WeightType};
 pub use linear::{Gated, Linear, LinearCut, LinearTiling, MatrixTiling, RowsTiling};
 pub use norm::RmsNorm;
 pub use rope::{Rope, RopeOutput, Rotation};

@@ -18,7 +18,7 @@ use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, RunPart, Type, Valu
 const SCALE: f64 = 1.0 / 64.0;
 
 /// Elements between the end of a row in local memory and the start of the next: 16 bytes.
-const PAD: u32 = 8;
+pub(super) const PAD: u32 = 8;
 
 /// Emits the kernel's body.
 pub(super) fn emit(b: &mut Builder, l: &Linear, t: &MatrixTiling, a: &Args) {
