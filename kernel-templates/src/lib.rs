@@ -23,8 +23,8 @@
 //! One token's results do not depend on which other tokens share a launch: every tiling adds in the same order.
 
 mod argmax;
-mod cost;
 mod attention;
+mod cost;
 mod embed;
 mod emit;
 mod facts;
@@ -36,8 +36,8 @@ mod rowwise;
 mod slot;
 
 pub use argmax::ArgMax;
-pub use cost::{Candidate, Term};
 pub use attention::{Attention, AttentionCut, AttentionTiling, WaveAttention};
+pub use cost::{Candidate, Term};
 pub use embed::Embed;
 pub use facts::{Activation, Output, Real, RowCut, TargetShape, TemplateError, Waves, WeightType};
 pub use linear::{Gated, Linear, LinearCut, LinearTiling, MatrixTiling, RowsTiling};

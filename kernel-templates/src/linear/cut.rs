@@ -151,12 +151,24 @@ fn rows_cost(
         terms: vec![
             term("work", steps * step, format!("{steps} steps of {step:.0} instructions; {}", rounds.reason)),
             term("ends", ends, format!("norm before and sum over {chunks} chunks behind, {registers} rows a lane")),
-            term("memory", steps * lines, format!("{segment} bytes of a row a step: {lines:.0} sectors of {SECTOR} bytes")),
-            term("waiting", steps * WAIT / f64::from(waves), format!("{steps} steps, {waves} waves beside one another")),
-            term("rest", steps * rest, match whole {
-                true => format!("{chunks} divide the row's {chunks_of_row} chunks"),
-                false => format!("{chunks} do not divide the row's {chunks_of_row} chunks: every access is masked"),
-            }),
+            term(
+                "memory",
+                steps * lines,
+                format!("{segment} bytes of a row a step: {lines:.0} sectors of {SECTOR} bytes"),
+            ),
+            term(
+                "waiting",
+                steps * WAIT / f64::from(waves),
+                format!("{steps} steps, {waves} waves beside one another"),
+            ),
+            term(
+                "rest",
+                steps * rest,
+                match whole {
+                    true => format!("{chunks} divide the row's {chunks_of_row} chunks"),
+                    false => format!("{chunks} do not divide the row's {chunks_of_row} chunks: every access is masked"),
+                },
+            ),
         ],
     }
 }
@@ -230,7 +242,8 @@ fn matrix_cost(
     if registers > shape.registers {
         return Candidate::refused(cut, format!("about {registers} registers, a lane has {}", shape.registers));
     }
-    let stage = f64::from(cut.k) * (STAGE_WEIGHT * f64::from(matrices * cut.n) + STAGE_INPUT * f64::from(cut.m)) / lanes;
+    let stage =
+        f64::from(cut.k) * (STAGE_WEIGHT * f64::from(matrices * cut.n) + STAGE_INPUT * f64::from(cut.m)) / lanes;
     let finish = FINISH * outputs;
     let products = f64::from(cut.m * cut.n * cut.k * matrices) / 4096.0 / f64::from(cut.waves);
     let code = 2.0 * stage + finish + 2.0 * products + 120.0;
@@ -252,7 +265,10 @@ fn matrix_cost(
             term(
                 "products",
                 steps * multiply,
-                format!("{steps} steps of {products:.0} products a wave at {} cycles; {}", w.product_cycles, rounds.reason),
+                format!(
+                    "{steps} steps of {products:.0} products a wave at {} cycles; {}",
+                    w.product_cycles, rounds.reason
+                ),
             ),
             term("staging", steps * stage, format!("{stage:.0} instructions a step bring both factors to LDS")),
             term("waiting", steps * wait, format!("about {registers} registers: {beside} waves beside one another")),
