@@ -67,6 +67,8 @@ impl<C: fmt::Debug> fmt::Display for Candidate<C> {
 pub(crate) struct Rounds {
     /// What one wave's cycles are multiplied by.
     pub factor: f64,
+    /// Waves for each SIMD, if their number is known.
+    per_simd: Option<f64>,
     /// Why.
     pub reason: String,
 }
@@ -76,9 +78,20 @@ impl Rounds {
         match simds {
             Some(n) => {
                 let rounds = waves.div_ceil(u64::from(n));
-                Rounds { factor: rounds as f64, reason: format!("{waves} waves on {n} SIMDs: {rounds} each") }
+                let per_simd = Some(waves as f64 / f64::from(n));
+                Rounds { factor: rounds as f64, per_simd, reason: format!("{waves} waves on {n} SIMDs: {rounds} each") }
             }
-            None => Rounds { factor: waves as f64, reason: format!("{waves} waves; number of SIMDs not known") },
+            None => Rounds {
+                factor: waves as f64,
+                per_simd: None,
+                reason: format!("{waves} waves; number of SIMDs not known"),
+            },
         }
+    }
+
+    /// Waves of a SIMD that fill each other's waiting: as many as there are, up to what usually fits.
+    pub fn beside(&self) -> f64 {
+        const USUAL: f64 = 8.0;
+        self.per_simd.map_or(USUAL, |n| n.clamp(1.0, USUAL))
     }
 }

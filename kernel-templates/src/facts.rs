@@ -193,6 +193,8 @@ pub struct Waves {
     pub simds: Option<u32>,
     /// Cycles of a 16x16x16 product of f16 in a matrix unit; of what does without one.
     pub product_cycles: u32,
+    /// Instructions of such a product.
+    pub product_instructions: u32,
 }
 
 impl TargetShape {

@@ -75,19 +75,25 @@ pub struct RowsTiling {
 }
 
 impl RowsTiling {
-    /// The cut for a matrix `[n, k]`: the cheapest of [`RowsTiling::candidates`].
-    pub fn choose(shape: &TargetShape, n: u32, k: u32, weight: WeightType) -> RowsTiling {
-        let found = RowsTiling::candidates(shape, n, k, weight).into_iter().next();
-        found.map_or(RowsTiling { rows: 1, chunks: 1, waves: 1 }, |c| c.cut)
+    /// The cut for `matrices` matrices `[n, k]`: the cheapest of [`RowsTiling::candidates`].
+    pub fn choose(shape: &TargetShape, nk: [u32; 2], weight: WeightType, matrices: u32) -> RowsTiling {
+        let mut found = RowsTiling::candidates(shape, nk, weight, matrices).into_iter().filter(|c| c.refused.is_none());
+        // One chunk of one row a lane is possible whatever the sizes.
+        found.next().map_or(RowsTiling { rows: shape.lanes, chunks: 1, waves: 1 }, |c| c.cut)
     }
 
-    /// All cuts for a matrix `[n, k]` with their costs, the cheapest first.
-    pub fn candidates(shape: &TargetShape, n: u32, k: u32, weight: WeightType) -> Vec<Candidate<RowsTiling>> {
+    /// All cuts with their costs, the cheapest first.
+    pub fn candidates(
+        shape: &TargetShape,
+        nk: [u32; 2],
+        weight: WeightType,
+        matrices: u32,
+    ) -> Vec<Candidate<RowsTiling>> {
         let mut out = Vec::new();
         for chunks in [1, 2, 4, 8, 16, 32] {
-            for waves in [4, 2, 8] {
+            for waves in [4, 2, 8, 1] {
                 for registers in [1, 2, 4] {
-                    out.push(rows_cost(shape, [n, k], weight, [chunks, waves, registers]));
+                    out.push(rows_cost(shape, nk, weight, matrices, [chunks, waves, registers]));
                 }
             }
         }
@@ -101,16 +107,25 @@ const CHUNK_WORK: f64 = 100.0;
 const INPUT_WORK: f64 = 110.0;
 /// Instructions of a step that do not depend on how much it does.
 const STEP_WORK: f64 = 14.0;
-/// Cycles that a wave waits for memory in a step, other waves being there to fill them.
-const WAIT: f64 = 60.0;
+/// Cycles from asking for memory to having it, which the other waves of a SIMD fill.
+const LATENCY: f64 = 600.0;
+/// Instructions of an access to the end of a row that may reach beyond it, for each row of a lane and for the activations.
+const MASKED: f64 = 28.0;
+/// Instructions that LLVM compiles within the time that a decoding kernel may take.
+const LONGEST_ROWS: f64 = 760.0;
 /// Bytes of memory that are fetched together.
 const SECTOR: u32 = 64;
+/// Cycles of the memory unit for each of them.
+const SECTOR_CYCLES: f64 = 4.0;
+/// The fewest bytes of a row that a step reads, where the row has more.
+const SHORTEST: u32 = 32;
 
 /// The cost of a cut in which each wave's lanes have `registers` rows each.
 fn rows_cost(
     shape: &TargetShape,
     [n, k]: [u32; 2],
     weight: WeightType,
+    matrices: u32,
     [chunks, waves, registers]: [u32; 3],
 ) -> Candidate<RowsTiling> {
     let chunks_of_row = k.div_ceil(CHUNK);
@@ -132,6 +147,10 @@ fn rows_cost(
     if chunks > chunks_of_row.next_power_of_two() {
         return Candidate::refused(cut, format!("a row has {chunks_of_row} chunks"));
     }
+    let segment = chunks * chunk_bytes;
+    if segment < SHORTEST && chunks < chunks_of_row {
+        return Candidate::refused(cut, format!("{segment} bytes of a row a step: lanes would read apart"));
+    }
     let steps = f64::from(chunks_of_row.div_ceil(chunks));
     let programs = u64::from(n.div_ceil(rows));
     let rounds = Rounds::of(programs * u64::from(waves), shape.waves.and_then(|w| w.simds));
@@ -139,11 +158,15 @@ fn rows_cost(
     let step = f64::from(registers) * per_lane + INPUT_WORK / f64::from(lanes_of_chunk) + STEP_WORK;
     let ends = 150.0 + f64::from(registers) * (20.0 + 4.0 * f64::from(chunks.trailing_zeros()));
     // A part of a row that does not fill its sectors makes the memory unit go over more of them.
-    let segment = chunks * chunk_bytes;
     let sectors = f64::from(segment.div_ceil(SECTOR) + u32::from(!segment.is_multiple_of(SECTOR)));
     let lines = f64::from(rows_of_wave * registers) * sectors;
     let whole = chunks_of_row.is_multiple_of(chunks);
-    let rest = if whole { 0.0 } else { 24.0 * f64::from(registers) };
+    let rest = if whole { 0.0 } else { MASKED * f64::from(registers + 2) };
+    let code = f64::from(matrices) * step + ends + rest;
+    if code > LONGEST_ROWS {
+        return Candidate::refused(cut, format!("about {code:.0} instructions take LLVM too long"));
+    }
+    let beside = rounds.beside();
     let term = |name, cycles: f64, reason: String| Term { name, cycles: cycles * rounds.factor, reason };
     Candidate {
         cut,
@@ -153,13 +176,13 @@ fn rows_cost(
             term("ends", ends, format!("norm before and sum over {chunks} chunks behind, {registers} rows a lane")),
             term(
                 "memory",
-                steps * lines,
+                steps * lines * SECTOR_CYCLES,
                 format!("{segment} bytes of a row a step: {lines:.0} sectors of {SECTOR} bytes"),
             ),
             term(
                 "waiting",
-                steps * WAIT / f64::from(waves),
-                format!("{steps} steps, {waves} waves beside one another"),
+                steps * LATENCY / beside,
+                format!("{steps} steps, {beside:.0} waves of a SIMD beside one another"),
             ),
             term(
                 "rest",
@@ -191,15 +214,16 @@ impl MatrixTiling {
     /// The cut for `matrices` matrices `[n, k]` and launches of about this many tokens: the cheapest of
     /// [`MatrixTiling::candidates`].
     pub fn choose(shape: &TargetShape, [n, k]: [u32; 2], tokens: u32, matrices: u32) -> MatrixTiling {
-        let found = MatrixTiling::candidates(shape, [n, k], tokens, matrices).into_iter().next();
-        found.map_or(MatrixTiling { m: 16, n: 16, k: 32, waves: 1 }, |c| c.cut)
+        let mut found =
+            MatrixTiling::candidates(shape, [n, k], tokens, matrices).into_iter().filter(|c| c.refused.is_none());
+        found.next().map_or(MatrixTiling { m: 16, n: 16, k: 32, waves: 1 }, |c| c.cut)
     }
 
     /// All cuts with their costs, the cheapest first.
     pub fn candidates(shape: &TargetShape, nk: [u32; 2], tokens: u32, matrices: u32) -> Vec<Candidate<MatrixTiling>> {
         let mut out = Vec::new();
-        for m in [64, 32, 128] {
-            for n in [64, 128, 32] {
+        for m in [64, 32, 128, 16] {
+            for n in [64, 128, 32, 16] {
                 for k in [32, 64] {
                     for waves in [4, 8, 2] {
                         out.push(matrix_cost(shape, nk, tokens, matrices, MatrixTiling { m, n, k, waves }));
@@ -215,9 +239,9 @@ impl MatrixTiling {
 const STAGE_WEIGHT: f64 = 4.5;
 const STAGE_INPUT: f64 = 2.0;
 /// Instructions for an output behind the products.
-const FINISH: f64 = 7.0;
+const FINISH: f64 = 14.0;
 /// Instructions that LLVM compiles within the time that a kernel may take.
-const LONGEST_CODE: f64 = 1100.0;
+const LONGEST_CODE: f64 = 800.0;
 /// Cycles that a step waits for memory and at its barrier.
 const STEP_WAIT: f64 = 500.0;
 
@@ -244,9 +268,11 @@ fn matrix_cost(
     }
     let stage =
         f64::from(cut.k) * (STAGE_WEIGHT * f64::from(matrices * cut.n) + STAGE_INPUT * f64::from(cut.m)) / lanes;
-    let finish = FINISH * outputs;
+    // A gate's function costs as much as all else.
+    let finish = FINISH * outputs * if matrices > 1 { 1.3 } else { 1.0 };
     let products = f64::from(cut.m * cut.n * cut.k * matrices) / 4096.0 / f64::from(cut.waves);
-    let code = 2.0 * stage + finish + 2.0 * products + 120.0;
+    // The first step is staged before the loop, the others in it.
+    let code = 3.0 * stage + finish + products * f64::from(1 + w.product_instructions) + 200.0;
     if code > LONGEST_CODE {
         return Candidate::refused(cut, format!("about {code:.0} instructions take LLVM too long"));
     }
@@ -291,7 +317,7 @@ impl LinearCut {
         if tokens >= 16 && !exact && k.is_multiple_of(CHUNK) {
             MatrixTiling::choose(shape, [n, k], PROMPT, matrices).into()
         } else {
-            RowsTiling::choose(shape, n, k, weight).into()
+            RowsTiling::choose(shape, [n, k], weight, matrices).into()
         }
     }
 
@@ -305,9 +331,10 @@ impl LinearCut {
     ) -> Vec<Candidate<LinearCut>> {
         match LinearCut::choose(shape, [n, k], weight, tokens, matrices) {
             cut @ LinearCut::Vectors(_) => vec![Candidate { cut, terms: Vec::new(), refused: None }],
-            LinearCut::Rows(_) => {
-                RowsTiling::candidates(shape, n, k, weight).into_iter().map(|c| c.map(LinearCut::from)).collect()
-            }
+            LinearCut::Rows(_) => RowsTiling::candidates(shape, [n, k], weight, matrices)
+                .into_iter()
+                .map(|c| c.map(LinearCut::from))
+                .collect(),
             LinearCut::Matrix(_) => MatrixTiling::candidates(shape, [n, k], PROMPT, matrices)
                 .into_iter()
                 .map(|c| c.map(LinearCut::from))

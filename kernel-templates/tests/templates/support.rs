@@ -217,6 +217,7 @@ pub fn waves_shape(lanes: u32) -> hrx_templates::TargetShape {
         lds: 64 << 10,
         simds: Some(192),
         product_cycles: 32,
+        product_instructions: 1,
     };
     hrx_templates::TargetShape::waves(lanes, 256, waves)
 }

@@ -53,13 +53,15 @@ fn waves(chip: &'static Chip) -> Waves {
         .ok()
         .and_then(|ops| ops.into_iter().find(|op| (op.m, op.n) == (16, 16)))
         .and_then(|op| op.cycles.map(|c| c.value * 16 / op.k));
+    // Without a matrix unit an instruction multiplies two pairs a lane; without such a dot product one pair, and widens it.
+    let without = 4096 / chip.wave / if chip.dot2 { 2 } else { 1 };
     Waves {
         register_file: vgprs.total,
         register_granule: vgprs.granule,
         max_waves: chip.max_waves,
         lds: chip.lds,
         simds,
-        // Without a matrix unit a lane multiplies two pairs in a cycle, or one where it has no such dot product.
-        product_cycles: product.unwrap_or(4096 / chip.wave / if chip.dot2 { 2 } else { 1 }),
+        product_cycles: product.unwrap_or(without),
+        product_instructions: if product.is_some() { 1 } else { without },
     }
 }
