@@ -2,7 +2,7 @@
 //! sections "Code Object" and "Relocation Records".
 
 use object::LittleEndian;
-use object::elf::{FileHeader64, OsAbi, RelocationType};
+use object::elf::{FileHeader64, NoteType, OsAbi, RelocationType};
 
 /// Every code object is of this class.
 pub(crate) type Elf = FileHeader64<LittleEndian>;
@@ -14,6 +14,17 @@ pub(crate) const ELFOSABI_AMDGPU_HSA: OsAbi = OsAbi(64);
 /// `e_ident[EI_ABIVERSION]` of code object versions 3 to 6, which have kernel descriptors and MessagePack metadata. Each
 /// is two less than the version.
 pub(crate) const ABI_VERSIONS: std::ops::RangeInclusive<u8> = 1..=4;
+
+/// The version of a code object with that ABI version.
+pub(crate) const fn code_object_version(abi_version: u8) -> u8 {
+    abi_version + 2
+}
+
+/// The note that holds kernel metadata as MessagePack, by its owner and type.
+pub(crate) const METADATA_NOTE: (&[u8], NoteType) = (b"AMDGPU", NoteType(32));
+
+/// The suffix that makes the symbol of a kernel's descriptor of the kernel's name.
+pub(crate) const DESCRIPTOR_SUFFIX: &str = ".kd";
 
 pub(crate) const R_AMDGPU_ABS64: RelocationType = RelocationType(3);
 pub(crate) const R_AMDGPU_REL32: RelocationType = RelocationType(4);

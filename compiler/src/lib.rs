@@ -11,6 +11,7 @@
 //!   indices, over its last axis; LLVM splits vectors into the registers that the target has.
 //! * [`emit`]: runs LLVM and returns an object, assembly or LLVM's text.
 //! * [`mod@link`]: makes an HSACO, which AMD's driver loads, of an object for AMD GPUs.
+//! * [`hsaco`]: reads HSACOs of any compiler: kernels, their descriptors, metadata and code.
 //! * [`loader`]: maps an object's sections into memory, relocates them and hands out the kernel's entry point.
 
 mod amdgpu;
@@ -19,6 +20,7 @@ mod codegen;
 pub mod emit;
 mod error;
 pub mod host_lane;
+pub mod hsaco;
 pub mod lanes;
 pub mod link;
 pub mod loader;

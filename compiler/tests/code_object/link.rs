@@ -1,7 +1,7 @@
 //! HSACOs of our linker against those of `ld.lld`, as a loader sees them.
 
 use crate::loaded::{BASE, Loaded};
-use crate::support::{CALL, ONE, VISIBLE, each, lld, object, object_of_version, report};
+use crate::support::{CALL, ONE, VISIBLE, each, lld, object, object_with, report};
 use hrx_compiler::link;
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64};
@@ -309,7 +309,7 @@ fn equal_objects_give_equal_files() {
 #[test]
 fn older_code_objects_keep_their_version() {
     for version in [4, 5, 6] {
-        let hsaco = ours(&object_of_version(ONE, "gfx1100", version), "one");
+        let hsaco = ours(&object_with(ONE, "gfx1100", "", version), "one");
         assert_eq!(u32::from(hsaco[8]) + 2, version);
     }
 }

@@ -16,14 +16,16 @@ pub const SEVERAL: &str = include_str!("ir/several.ll");
 pub const TABLE: &str = include_str!("ir/table.ll");
 pub const CALL: &str = include_str!("ir/call.ll");
 pub const VISIBLE: &str = include_str!("ir/visible.ll");
+pub const MODES: &str = include_str!("ir/modes.ll");
 
 /// Each module with its name and its kernels.
-pub const MODULES: [(&str, &str, &[&str]); 5] = [
+pub const MODULES: [(&str, &str, &[&str]); 6] = [
     ("one", ONE, &["scale"]),
     ("several", SEVERAL, &["first", "with_lds", "with_scratch", "nothing"]),
     ("table", TABLE, &["lookup", "indirect"]),
     ("call", CALL, &["calls", "calls_through_table"]),
     ("visible", VISIBLE, &["visible"]),
+    ("modes", MODES, &["flushes", "wide", "many_registers", "preloads"]),
 ];
 
 /// Every module for every chip.
@@ -42,17 +44,17 @@ pub fn version(chip: &str) -> u32 {
 
 /// A relocatable object.
 pub fn object(ir: &str, chip: &str) -> Vec<u8> {
-    object_of_version(ir, chip, version(chip))
+    object_with(ir, chip, "", version(chip))
 }
 
-/// A relocatable object of another code object version.
-pub fn object_of_version(ir: &str, chip: &str, version: u32) -> Vec<u8> {
+/// A relocatable object for a chip with features switched on or off, of another code object version.
+pub fn object_with(ir: &str, chip: &str, features: &str, version: u32) -> Vec<u8> {
     static AMDGPU: Once = Once::new();
     AMDGPU.call_once(|| Target::initialize_amd_gpu(&InitializationConfig::default()));
     let triple = TargetTriple::create("amdgcn-amd-amdhsa");
     let machine = Target::from_triple(&triple)
         .expect("LLVM has the target")
-        .create_target_machine(&triple, chip, "", OptimizationLevel::Less, RelocMode::PIC, CodeModel::Small)
+        .create_target_machine(&triple, chip, features, OptimizationLevel::Less, RelocMode::PIC, CodeModel::Small)
         .expect("a target machine");
     let flags = format!(
         "\n!llvm.module.flags = !{{!0}}\n!0 = !{{i32 1, !\"amdhsa_code_object_version\", i32 {}}}\n",
@@ -89,6 +91,15 @@ fn run(command: &mut Command) -> String {
     assert!(output.status.success(), "{command:?}: {}\n{complaints}", output.status);
     assert_eq!(complaints, "", "{command:?}");
     text
+}
+
+/// A file without its symbol table, but for that of the dynamic section.
+pub fn stripped(file: &[u8]) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file");
+    std::fs::write(&path, file).expect("the file");
+    run(Command::new(tool("llvm-strip")).arg("--strip-all").arg(&path));
+    std::fs::read(path).expect("what is left")
 }
 
 /// What `ld.lld -shared` makes of an object.
