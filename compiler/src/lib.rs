@@ -12,11 +12,13 @@
 //! * [`emit`]: runs LLVM and returns an object, assembly or LLVM's text.
 //! * [`mod@link`]: makes an HSACO, which AMD's driver loads, of an object for AMD GPUs.
 //! * [`hsaco`]: reads HSACOs of any compiler: kernels, their descriptors, metadata and code.
+//! * [`disasm`]: AMD code as assembly.
 //! * [`loader`]: maps an object's sections into memory, relocates them and hands out the kernel's entry point.
 
 mod amdgpu;
 mod code_object;
 mod codegen;
+pub mod disasm;
 pub mod emit;
 mod error;
 pub mod host_lane;
@@ -27,6 +29,7 @@ pub mod loader;
 pub mod passes;
 pub mod target;
 
+pub use disasm::disassemble;
 pub use emit::{Compiled, Emit, compile, compile_all, emit};
 pub use error::CompileError;
 pub use link::link;

@@ -121,7 +121,7 @@ pub enum Setting {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// Code object version: 3 to 6.
-    pub version: u8,
+    pub version: u32,
     /// The ELF flags that the rest is from.
     pub flags: u32,
     /// The processor, if its number is known.
@@ -136,7 +136,7 @@ pub struct Identity {
 
 impl Identity {
     /// By a code object's version and ELF flags.
-    pub(super) fn new(version: u8, flags: u32) -> Identity {
+    pub(super) fn new(version: u32, flags: u32) -> Identity {
         let setting = |bits: u32| match bits & 3 {
             0 => Setting::Unsupported,
             1 => Setting::Any,

@@ -12,8 +12,7 @@ pub use identity::{Generation, Identity, PROCESSORS, Processor, Setting, process
 pub use metadata::{Argument, KernelMetadata, Metadata};
 
 use crate::CompileError;
-use crate::code_object::code_object_version;
-use crate::code_object::{ABI_VERSIONS, DESCRIPTOR_SUFFIX, ELFOSABI_AMDGPU_HSA, Elf, LE, METADATA_NOTE};
+use crate::code_object::{self, DESCRIPTOR_SUFFIX, Elf, LE, METADATA_NOTE, shown, version};
 use object::LittleEndian;
 use object::elf::{self, ProgramHeader64, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC};
 use object::read::elf::{FileHeader, ProgramHeader, Sym};
@@ -65,7 +64,7 @@ impl<'a> Hsaco<'a> {
 
 fn read(bytes: &[u8]) -> Result<Hsaco<'_>, String> {
     let header = header(bytes)?;
-    let identity = Identity::new(code_object_version(header.e_ident.abi_version), header.e_flags(LE).0);
+    let identity = Identity::new(version(header), header.e_flags(LE).0);
     let segments = header.program_headers(LE, bytes).map_err(|e| e.to_string())?;
     let mut metadata = metadata(bytes, segments)?;
     let symbols = Symbols::read(bytes, header)?;
@@ -75,13 +74,13 @@ fn read(bytes: &[u8]) -> Result<Hsaco<'_>, String> {
         let symbol = kernel.symbol.clone().or_else(|| kernel.name.as_ref().map(named));
         let symbol = symbol.ok_or("metadata: a kernel with neither symbol nor name")?;
         if !symbols.descriptors.contains_key(symbol.as_str()) {
-            return Err(format!("metadata names {symbol}, which is no symbol of the file"));
+            return Err(format!("metadata names {}, which is no symbol of the file", shown(symbol.as_bytes())));
         }
         of_kernels.insert(symbol, kernel);
     }
     let mut kernels = Vec::with_capacity(symbols.descriptors.len());
     for (&symbol, &address) in &symbols.descriptors {
-        let damaged = |what: &str| format!("{symbol}: {what}");
+        let damaged = |what: &str| format!("{}: {what}", shown(symbol.as_bytes()));
         let descriptor = in_file(bytes, segments, address, false).and_then(|b| b.first_chunk::<DESCRIPTOR_BYTES>());
         let descriptor = descriptor.ok_or_else(|| damaged("the descriptor lies outside of the file"))?;
         let descriptor = Descriptor::new(descriptor, identity.generation());
@@ -102,41 +101,14 @@ fn read(bytes: &[u8]) -> Result<Hsaco<'_>, String> {
     Ok(Hsaco { identity, metadata, kernels })
 }
 
-/// Files that people take for code objects, by their first bytes.
-const OTHERS: &[(&[u8], &str)] = &[
-    (b"MZ", "a PE file"),
-    (b"__CLANG_OFFLOAD_BUNDLE__", "a bundle of code objects, one of which has to be taken out first"),
-    (b"CCOB", "a compressed bundle of code objects, one of which has to be taken out first"),
-    (b"BC\xc0\xde", "LLVM bitcode"),
-    (b"\x7fELF", "a damaged or 32-bit ELF file"),
-];
-
 /// The file header, if it is that of a linked code object for ROCm.
 fn header(bytes: &[u8]) -> Result<&Elf, String> {
-    if bytes.is_empty() {
-        return Err("an empty file".into());
-    }
-    let Ok(header) = Elf::parse(bytes) else {
-        let other = OTHERS.iter().find(|(magic, _)| bytes.starts_with(magic));
-        return Err(other.map_or("no ELF file", |(_, what)| what).into());
-    };
-    let ident = header.e_ident;
-    if ident.data != elf::ELFDATA2LSB || header.e_machine(LE) != elf::EM_AMDGPU {
-        return Err(format!("not for AMD GPUs but for ELF machine {}", header.e_machine(LE).0));
-    }
-    if ident.os_abi != ELFOSABI_AMDGPU_HSA {
-        return Err(format!("not for ROCm (amdhsa) but for OS ABI {}", ident.os_abi.0));
-    }
+    let header = code_object::header(bytes)?;
     match header.e_type(LE) {
-        elf::ET_DYN => {}
-        elf::ET_REL => return Err("a relocatable object, which has to be linked first".into()),
-        other => return Err(format!("not a shared object but of ELF type {}", other.0)),
+        elf::ET_DYN => Ok(header),
+        elf::ET_REL => Err("a relocatable object, which has to be linked first".into()),
+        other => Err(format!("not a shared object but of ELF type {}", other.0)),
     }
-    if !ABI_VERSIONS.contains(&ident.abi_version) {
-        let version = u32::from(ident.abi_version) + 2;
-        return Err(format!("code object version {version}: versions 3 to 6 are known"));
-    }
-    Ok(header)
 }
 
 type Segments<'a> = &'a [ProgramHeader64<LittleEndian>];
@@ -193,7 +165,7 @@ impl<'a> Symbols<'a> {
                 if name.ends_with(DESCRIPTOR_SUFFIX.as_bytes()) {
                     let name = str::from_utf8(name).map_err(|_| "a kernel's name is not UTF-8")?;
                     if found.descriptors.insert(name, address).is_some_and(|other| other != address) {
-                        return Err(format!("two kernels have the symbol {name}"));
+                        return Err(format!("two kernels have the symbol {}", shown(name.as_bytes())));
                     }
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::Part;
 use super::relocation::{self, Kind, Value};
-use crate::code_object::{ABI_VERSIONS, ELFOSABI_AMDGPU_HSA, Elf, LE};
+use crate::code_object::{self, Elf, LE, shown};
 use object::LittleEndian;
 use object::elf::{
     self, ET_REL, SHF_ALLOC, SHF_EXECINSTR, SHF_TLS, SHF_WRITE, SHN_ABS, SHN_COMMON, SHN_LORESERVE, SHN_UNDEF,
@@ -70,7 +70,7 @@ impl Symbol<'_> {
     }
 
     pub(super) fn shown(&self) -> String {
-        if self.name.is_empty() { "a section".into() } else { String::from_utf8_lossy(self.name).into_owned() }
+        if self.name.is_empty() { "a section".into() } else { shown(self.name) }
     }
 }
 
@@ -148,37 +148,26 @@ pub(super) fn read(object: &[u8]) -> Result<Input<'_>, String> {
 
 /// The file header, if it is that of a relocatable object for ROCm.
 fn header(object: &[u8]) -> Result<&Elf, String> {
-    let header = Elf::parse(object).map_err(|_| "no 64-bit ELF file")?;
-    let ident = header.e_ident;
-    if ident.data != elf::ELFDATA2LSB || header.e_machine(LE) != elf::EM_AMDGPU {
-        return Err(format!("not for AMD GPUs but for ELF machine {}", header.e_machine(LE).0));
+    let header = code_object::header(object)?;
+    match header.e_type(LE) {
+        ET_REL => Ok(header),
+        other => Err(format!("not a relocatable object but of ELF type {}", other.0)),
     }
-    if header.e_type(LE) != ET_REL {
-        return Err(format!("not a relocatable object but of ELF type {}", header.e_type(LE).0));
-    }
-    if ident.os_abi != ELFOSABI_AMDGPU_HSA {
-        return Err(format!("not for ROCm (amdhsa) but for OS ABI {}", ident.os_abi.0));
-    }
-    if !ABI_VERSIONS.contains(&ident.abi_version) {
-        let version = u32::from(ident.abi_version) + 2;
-        return Err(format!("code object version {version}: versions 3 to 6 are known"));
-    }
-    Ok(header)
 }
 
 impl<'a> Input<'a> {
     /// Gives a section its place in the part it belongs to.
     fn load(&mut self, object: &'a [u8], table: &Sections<'a>, section: &'a Header) -> Result<Section<'a>, String> {
-        let name = || shown(table, section);
+        let name = || named(table, section);
         let flags = section.sh_flags(LE);
         let bits = section.sh_type(LE);
-        let named = |prefix: &[u8]| table.section_name(LE, section).is_ok_and(|n| n.starts_with(prefix));
+        let is = |prefix: &[u8]| table.section_name(LE, section).is_ok_and(|n| n.starts_with(prefix));
         let part = match (flags.contains(SHF_WRITE), flags.contains(SHF_EXECINSTR)) {
             _ if flags.contains(SHF_TLS) => return Err(format!("thread-local section {}", name())),
             (false, false) if bits == SHT_NOTE => Part::Note,
             (false, false) if bits == SHT_PROGBITS => Part::RoData,
             (false, true) if bits == SHT_PROGBITS => Part::Text,
-            (true, false) if bits == SHT_PROGBITS && named(b".data.rel.ro") => Part::RelRo,
+            (true, false) if bits == SHT_PROGBITS && is(b".data.rel.ro") => Part::RelRo,
             (true, false) if bits == SHT_PROGBITS => Part::Data,
             (true, false) if bits == SHT_NOBITS => Part::Bss,
             _ => return Err(format!("section {} is of a kind that kernels don't have", name())),
@@ -260,14 +249,14 @@ impl<'a> Input<'a> {
             return Ok(());
         };
         if section.sh_type(LE) != SHT_RELA {
-            return Err(format!("relocations without addends in {}", shown(table, section)));
+            return Err(format!("relocations without addends in {}", named(table, section)));
         }
         let (part, section_at, size, file_size) = {
             let target = &self.sections[target as usize];
             (target.part, target.at, target.size, target.data.len() as u64)
         };
         let records = section.data_as_array::<elf::Rela64<LittleEndian>, _>(LE, object);
-        let records = records.map_err(|e| format!("section {}: {e}", shown(table, section)))?;
+        let records = records.map_err(|e| format!("section {}: {e}", named(table, section)))?;
         if size_of_val(records) + self.relocations.len() * size_of::<elf::Rela64<LittleEndian>>() > object.len() {
             return Err("its relocations overlap".into());
         }
@@ -278,7 +267,7 @@ impl<'a> Input<'a> {
                 .ok_or_else(|| format!("relocation type {}, which kernels don't have", r_type.0))?;
             let at = record.r_offset(LE);
             if at > size.min(file_size) || kind.field.bytes() > size.min(file_size) - at {
-                return Err(format!("a relocation outside the section that {} is for", shown(table, section)));
+                return Err(format!("a relocation outside the section that {} is for", named(table, section)));
             }
             let symbol = (index as usize).checked_sub(1).and_then(|i| self.symbols.get_mut(i));
             let symbol = symbol.ok_or("a relocation against a symbol that is not there")?;
@@ -307,8 +296,6 @@ impl<'a> Input<'a> {
 type Sections<'a> = SectionTable<'a, Elf>;
 
 /// A section's name for messages.
-fn shown(table: &Sections<'_>, section: &Header) -> String {
-    table
-        .section_name(LE, section)
-        .map_or_else(|_| "without a name".into(), |n| String::from_utf8_lossy(n).into_owned())
+fn named(table: &Sections<'_>, section: &Header) -> String {
+    table.section_name(LE, section).map_or_else(|_| "without a name".into(), shown)
 }

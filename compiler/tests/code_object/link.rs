@@ -343,10 +343,10 @@ fn what_is_wrong_is_said() {
         let error = refusal(object);
         assert!(error.contains(reason), "{error}, not {reason}");
     };
-    check(&[], "no 64-bit ELF file");
-    check(b"MZ\x90\0\x03\0\0\0", "no 64-bit ELF file");
-    check(&object[..40], "no 64-bit ELF file");
-    check(&patched(&object, 4, &[1]), "no 64-bit ELF file");
+    check(&[], "an empty file");
+    check(b"MZ\x90\0\x03\0\0\0", "a PE file");
+    check(&object[..40], "a damaged or 32-bit ELF file");
+    check(&patched(&object, 4, &[1]), "a damaged or 32-bit ELF file");
     check(&patched(&object, 18, &[62]), "for ELF machine 62");
     check(&patched(&object, 16, &[3]), "not a relocatable object");
     check(&patched(&object, 7, &[65]), "OS ABI 65");

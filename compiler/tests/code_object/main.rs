@@ -1,6 +1,7 @@
 //! Code objects for AMD GPUs, from objects that LLVM makes of the IR in `ir/`.
 
 mod descriptor;
+mod disasm;
 mod hsaco;
 mod link;
 mod loaded;
