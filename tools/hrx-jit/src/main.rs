@@ -3,6 +3,7 @@
 mod cache;
 mod compile;
 mod dump;
+mod inspect;
 mod kernels;
 mod model;
 mod output;
@@ -31,6 +32,8 @@ enum Command {
     Dump(dump::Args),
     /// Compile kernels from a file in tile IR's text form
     Compile(compile::Args),
+    /// Say what a kernel for a GPU takes of the chip, executes and does with memory
+    Inspect(inspect::Args),
     /// Look at the cache of compiled kernels
     Cache(cache::Args),
 }
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Kernels(args) => kernels::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Compile(args) => compile::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
         Command::Cache(args) => cache::run(&args),
     };
     match outcome {
