@@ -13,6 +13,7 @@
 //! * [`mod@link`]: makes an HSACO, which AMD's driver loads, of an object for AMD GPUs.
 //! * [`hsaco`]: reads HSACOs of any compiler: kernels, their descriptors, metadata and code.
 //! * [`disasm`]: AMD code as assembly.
+//! * [`inspect`]: what a code object's kernels take of a chip, execute and do with memory.
 //! * [`loader`]: maps an object's sections into memory, relocates them and hands out the kernel's entry point.
 
 mod amdgpu;
@@ -23,6 +24,7 @@ pub mod emit;
 mod error;
 pub mod host_lane;
 pub mod hsaco;
+pub mod inspect;
 pub mod lanes;
 pub mod link;
 pub mod loader;

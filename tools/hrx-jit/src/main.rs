@@ -3,6 +3,7 @@
 mod cache;
 mod compile;
 mod dump;
+mod inspect;
 mod kernels;
 mod model;
 mod output;
@@ -37,6 +38,8 @@ enum Command {
     Pack(pack::Args),
     /// Say why a kernel is cut as it is, and what else was possible
     Why(why::Args),
+    /// Say what a kernel for a GPU takes of the chip, executes and does with memory
+    Inspect(inspect::Args),
     /// Look at the cache of compiled kernels
     Cache(cache::Args),
 }
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Compile(args) => compile::run(&args),
         Command::Pack(args) => pack::run(&args),
         Command::Why(args) => why::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
         Command::Cache(args) => cache::run(&args),
     };
     match outcome {
