@@ -68,20 +68,20 @@ impl Tile<'_> {
             // What is loaded for the next step is stored behind the products of this one.
             let next = plus(b, col, t.k);
             let next = b.min(next, last);
-            let staged = self.load(b, next);
-            let x = self.from_local(b, self.x, half, t.m);
+            let next = self.load(b, next);
+            let x = self.staged(b, self.x, half, t.m);
             let mut carried_on = vec![other];
             for (&view, &sum) in self.weights.iter().zip(&carried[1..]) {
-                let w = self.from_local(b, view, half, t.n);
+                let w = self.staged(b, view, half, t.n);
                 carried_on.push(b.mma(x, w, sum));
             }
-            self.put(b, &staged, other);
+            self.put(b, &next, other);
             carried_on
         });
         out[1..].to_vec()
     }
 
-    fn from_local(&self, b: &mut Builder, view: View, half: Value, rows: u32) -> Value {
+    fn staged(&self, b: &mut Builder, view: View, half: Value, rows: u32) -> Value {
         let zero = b.index(0);
         let v = b.load(view, &[half, zero, zero], &[1, rows, self.t.k], None);
         b.reshape(v, &[rows, self.t.k])
