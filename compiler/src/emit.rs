@@ -1,8 +1,6 @@
 //! Runs LLVM: a kernel in, an object or a readable form out.
 
-use crate::codegen;
-use crate::passes;
-use crate::{CompileError, Target, lane};
+use crate::{CompileError, Target, amdgpu, codegen, host_lane, lanes, link, passes};
 use hrx_ir::tile::Kernel;
 use inkwell::OptimizationLevel;
 use inkwell::context::Context;
@@ -12,6 +10,7 @@ use inkwell::targets::{
     CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
 };
 use std::cell::RefCell;
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
@@ -32,12 +31,25 @@ pub enum Emit {
     Asm,
     /// A relocatable object.
     Obj,
+    /// A linked code object for AMD's driver.
+    Hsaco,
 }
 
 impl Emit {
     /// Each form with its name on command lines.
-    pub const ALL: [(&'static str, Emit); 5] =
-        [("tile", Emit::Tile), ("lane", Emit::Lane), ("llvm", Emit::Llvm), ("asm", Emit::Asm), ("obj", Emit::Obj)];
+    pub const ALL: [(&'static str, Emit); 6] = [
+        ("tile", Emit::Tile),
+        ("lane", Emit::Lane),
+        ("llvm", Emit::Llvm),
+        ("asm", Emit::Asm),
+        ("obj", Emit::Obj),
+        ("hsaco", Emit::Hsaco),
+    ];
+
+    /// Whether the form is bytes rather than text.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Emit::Obj | Emit::Hsaco)
+    }
 
     /// The form of that name.
     pub fn from_name(name: &str) -> Option<Emit> {
@@ -48,7 +60,7 @@ impl Emit {
 /// A compiled kernel.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// A relocatable object for [`crate::LoadedKernel::load`].
+    /// A relocatable object for [`crate::LoadedKernel::load`], or for an AMD GPU a linked HSACO.
     pub object: Vec<u8>,
     /// Processor time of its compilation, which other work on the machine does not lengthen.
     pub time: Duration,
@@ -60,7 +72,11 @@ pub struct Compiled {
 /// If the kernel breaks a rule of tile IR or LLVM refuses it.
 pub fn compile(kernel: &Kernel, target: &Target) -> Result<Compiled, CompileError> {
     let start = thread_time();
-    let object = emit(kernel, target, Emit::Obj)?;
+    let form = match target {
+        Target::Host(_) => Emit::Obj,
+        Target::Amd(_) => Emit::Hsaco,
+    };
+    let object = emit(kernel, target, form)?;
     Ok(Compiled { object, time: thread_time().saturating_sub(start) })
 }
 
@@ -113,27 +129,47 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, Com
     if form == Emit::Tile {
         return Ok(kernel.to_string().into_bytes());
     }
-    let lowered = passes::lower(kernel.clone());
-    debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
-    if form == Emit::Lane {
-        return Ok(lane::print(&lowered).into_bytes());
+    match target {
+        Target::Host(_) if form == Emit::Hsaco => Err(CompileError::Target {
+            target: target.name(),
+            reason: "only code for AMD GPUs has the form hsaco".into(),
+        }),
+        Target::Host(host) => {
+            let lowered = passes::lower_host(kernel.clone());
+            debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
+            if form == Emit::Lane {
+                return Ok(host_lane::print(&lowered).into_bytes());
+            }
+            with_machine(target, |cx, machine| run(&codegen::module(cx, &lowered, host)?, machine, kernel, form))
+        }
+        Target::Amd(chip) => {
+            let lowered = passes::lower_lanes(kernel.clone());
+            debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
+            let lanes = lanes::build(&lowered, chip)?;
+            if form == Emit::Lane {
+                return Ok(lanes.to_string().into_bytes());
+            }
+            with_machine(target, |cx, machine| {
+                let module = amdgpu::module(cx, &lowered, &lanes, chip)?;
+                let bytes = run(&module, machine, kernel, form)?;
+                if form == Emit::Hsaco { link(&bytes, &kernel.name) } else { Ok(bytes) }
+            })
+        }
     }
+}
+
+/// Runs `f` with this thread's context and machine for a target.
+fn with_machine<T>(
+    target: &Target,
+    f: impl FnOnce(&Context, &TargetMachine) -> Result<T, CompileError>,
+) -> Result<T, CompileError> {
     MACHINE.with(|slot| {
         let mut slot = slot.borrow_mut();
         if slot.as_ref().is_none_or(|(t, _, _)| t != target) {
             *slot = Some((target.clone(), Context::create(), machine(target)?));
         }
         let Some((_, cx, machine)) = slot.as_ref() else { unreachable!("just filled") };
-        let module = match target {
-            Target::Host(host) => codegen::module(cx, &lowered, host)?,
-            Target::Amd(_) => {
-                return Err(CompileError::Target {
-                    target: target.name(),
-                    reason: "no code is generated for it".into(),
-                });
-            }
-        };
-        run(&module, machine, kernel, form)
+        f(cx, machine)
     })
 }
 
@@ -152,6 +188,19 @@ fn run(module: &Module<'_>, machine: &TargetMachine, kernel: &Kernel, form: Emit
     };
     let bytes = buffer.map_err(|e| llvm(e.to_string()))?.as_slice().to_vec();
     Ok(if form == Emit::Asm { bytes.into_iter().filter(|&b| b != 0).collect() } else { bytes })
+}
+
+/// Options of LLVM's AMDGPU backend, which other targets' code does not depend on. Lanes come with addresses split and
+/// accesses as wide as they can be: what the IR passes would do takes longer than the rest and finds nothing.
+const AMDGPU_OPTIONS: &[&CStr] = &[c"hrx", c"-amdgpu-load-store-vectorizer=0", c"-amdgpu-scalar-ir-passes=0"];
+
+/// Sets options of LLVM for the whole process, as on a command line whose first word is the program's name.
+fn set_options(options: &[&CStr]) {
+    let words: Vec<*const std::ffi::c_char> = options.iter().map(|o| o.as_ptr()).collect();
+    // SAFETY: the words are strings that end in zero, as many as is said, and LLVM keeps nothing of them.
+    unsafe {
+        inkwell::llvm_sys::support::LLVMParseCommandLineOptions(words.len() as i32, words.as_ptr(), std::ptr::null());
+    }
 }
 
 /// The parts of LLVM's targets that emitting code takes.
@@ -173,7 +222,10 @@ fn machine(target: &Target) -> Result<TargetMachine, CompileError> {
             (h.triple(), h.llvm_cpu(), h.llvm_features(), OptimizationLevel::Default)
         }
         Target::Amd(chip) => {
-            AMDGPU.call_once(|| LlvmTarget::initialize_amd_gpu(&PARTS));
+            AMDGPU.call_once(|| {
+                LlvmTarget::initialize_amd_gpu(&PARTS);
+                set_options(AMDGPU_OPTIONS);
+            });
             ("amdgcn-amd-amdhsa", chip.name, String::new(), OptimizationLevel::Less)
         }
     };

@@ -228,20 +228,32 @@ pub fn is_approximate(kernel: &Kernel) -> bool {
 /// their results); 8-bit integers, which are rounded from such floats, by one.
 pub const APPROXIMATE: f64 = 1.0 / 262_144.0;
 
-/// Runs a kernel in the interpreter, rounding as a device does, and compiled for every target of this machine, and
-/// compares the bytes of all buffers: to the bit, but for the payloads of NaNs, and [`APPROXIMATE`] where the kernel has
+/// Runs a kernel in the interpreter, rounding as a device does, compiled for every target of this machine, and in lane form
+/// for a chip of each kind, and compares the bytes of all buffers: to the bit, but for the payloads of NaNs, and [`APPROXIMATE`] where the kernel has
 /// such operations.
 ///
 /// # Errors
 /// A fault in the interpreter, what the compiler says, or the first difference.
 pub fn check(kernel: &Kernel, inputs: &[Input]) -> Result<Buffers, String> {
+    check_for(kernel, inputs, &targets())
+}
+
+/// [`check`], compiled for these targets of this machine only.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_for(kernel: &Kernel, inputs: &[Input], targets: &[Target]) -> Result<Buffers, String> {
     let want = interpret(kernel, inputs, &Options::exact()).map_err(|e| e.to_string())?;
-    for target in targets() {
-        let compiled = HostKernel::new(kernel, &target).map_err(|e| e.to_string())?;
+    for target in targets {
+        let compiled = HostKernel::new(kernel, target).map_err(|e| e.to_string())?;
         for flush in [Flush::Start, Flush::End] {
             let got = compiled.run(inputs, flush)?;
             compare(kernel, inputs, &got, &want).map_err(|e| format!("{} for {}: {e}", kernel.name, target.name()))?;
         }
+    }
+    for chip in crate::lanes::chips_for(kernel, inputs) {
+        let Some(got) = crate::lanes::run(kernel, inputs, chip)? else { continue };
+        compare(kernel, inputs, &got, &want).map_err(|e| format!("{} in lanes of {}: {e}", kernel.name, chip.name))?;
     }
     Ok(want)
 }

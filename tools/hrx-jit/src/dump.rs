@@ -22,7 +22,7 @@ pub struct Args {
     /// Where to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What to compile for: host, x86-64-v3
+    /// What to compile for: host, x86-64-v3, gfx1100, …
     #[arg(long, default_value = "host", value_parser = target_parser)]
     target: Target,
 }
@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Outcome {
             let names: Vec<&str> = kernels.iter().map(|k| k.kernel.name.as_str()).collect();
             let wanted = args.kernel.as_deref().unwrap_or_default();
             let at = pick(&names, wanted, &args.model.display().to_string())?;
-            (emit(&kernels[at].kernel, &args.target, form)?, form == Emit::Obj)
+            (emit(&kernels[at].kernel, &args.target, form)?, form.is_binary())
         }
     };
     write(&bytes, args.output.as_deref(), binary)?;

@@ -7,7 +7,7 @@
 use hrx_ir::tile::print::annotated;
 use hrx_ir::tile::{Kernel, Type};
 
-/// The text of a kernel that went through [`crate::passes::lower`], with the registers of each definition.
+/// The text of a kernel that went through [`crate::passes::lower_host`], with the registers of each definition.
 pub fn print(kernel: &Kernel) -> String {
     annotated(kernel, |inst| {
         let results = &kernel.insts[inst].results;
@@ -28,7 +28,7 @@ fn registers(ty: Type) -> String {
 #[cfg(test)]
 mod tests {
     use super::print;
-    use crate::passes::lower;
+    use crate::passes::lower_host;
     use hrx_ir::tile::{Elem, parse_kernel};
     use hrx_templates::{Linear, LinearTiling, Template, WeightType};
 
@@ -50,7 +50,7 @@ mod tests {
         let q4_k = hrx_ir::quant::Format::from_name("q4_k").expect("a format");
         let tiling = LinearTiling { tokens: 2, rows: 2, program_rows: 32, unroll: 1 };
         for weight in [WeightType::Quant(q4_k), WeightType::Float(Elem::F16)] {
-            let lowered = lower(Linear::new(64, 512, weight, tiling).kernel().expect("supported"));
+            let lowered = lower_host(Linear::new(64, 512, weight, tiling).kernel().expect("supported"));
             let lane = print(&lowered);
             let carried = lane.lines().filter(|l| l.contains(" carry (")).collect::<Vec<_>>();
             assert!(carried.iter().any(|l| l.contains("{  // ") && l.contains(", ")), "{carried:?}");
