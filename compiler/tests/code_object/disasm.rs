@@ -165,11 +165,12 @@ fn words_that_llvm_does_not_survive() {
         ("gfx942", [0xd3fb_3351, 0x106d_ff07]),
         ("gfx803", [0xd0d7_00ff, 0]),
         ("gfx906", [0xd289_00ff, 0]),
+        ("gfx1201", [0xbe8a_4fff, 5]),
     ] {
         let code = words.map(u32::to_le_bytes).concat();
         let twice = [&code[..], &code[..]].concat();
         for code in [&code[..], &code[..4], &twice[..]] {
-            let wave = if chip == "gfx1030" { 32 } else { 64 };
+            let wave = if chip.starts_with("gfx1") { 32 } else { 64 };
             let lines = disassemble(chip, wave, code).expect("lines");
             assert_eq!(lines[0].kind, LineKind::Unknown, "{chip}: {words:08x?}: {lines:?}");
         }
