@@ -14,6 +14,7 @@
 //! * [`hsaco`]: reads HSACOs of any compiler: kernels, their descriptors, metadata and code.
 //! * [`disasm`]: AMD code as assembly.
 //! * [`mod@audit`]: looks over what was generated for AMD GPUs: no scratch memory, nothing spilled, and so on.
+//! * [`inspect`]: what a code object's kernels take of a chip, execute and do with memory.
 //! * [`loader`]: maps an object's sections into memory, relocates them and hands out the kernel's entry point.
 
 mod amdgpu;
@@ -25,6 +26,7 @@ pub mod emit;
 mod error;
 pub mod host_lane;
 pub mod hsaco;
+pub mod inspect;
 pub mod lanes;
 pub mod link;
 pub mod loader;

@@ -43,7 +43,7 @@ pub(super) fn layouts(k: &Kernel, chip: &'static Chip) -> Layouts {
         }
     }
     // What has no layout yet follows from nothing but itself.
-    a.to_the_end(|a| {
+    a.until_settled(|a| {
         a.forward(k.body, true);
         a.backward(k.body);
     });
@@ -51,7 +51,7 @@ pub(super) fn layouts(k: &Kernel, chip: &'static Chip) -> Layouts {
 }
 
 impl Assigner<'_> {
-    fn to_the_end(&mut self, mut step: impl FnMut(&mut Self)) {
+    fn until_settled(&mut self, mut step: impl FnMut(&mut Self)) {
         loop {
             self.changed = false;
             step(self);
@@ -64,7 +64,7 @@ impl Assigner<'_> {
     /// Carries layouts forward and backward until nothing changes.
     fn propagate(&mut self) {
         let body = self.k.body;
-        self.to_the_end(|a| {
+        self.until_settled(|a| {
             a.forward(body, false);
             a.backward(body);
         });

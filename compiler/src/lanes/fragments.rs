@@ -33,7 +33,7 @@ fn places(f: &Fragment, count: u32, which: fn(Bit) -> Option<u8>) -> Option<Vec<
     }
     let mut last = None;
     for &bit in f.element {
-        let Some(to) = which(bit) else { return None };
+        let to = which(bit)?;
         if last >= Some(to) {
             return None;
         }

@@ -84,7 +84,7 @@ impl WaveAttention {
 impl AttentionCut {
     /// The cut for `group` = heads / kv_heads, for launches of about this many tokens.
     pub fn choose(shape: &TargetShape, group: u32, head_dim: u32, tokens: u32) -> AttentionCut {
-        if shape.waves {
+        if shape.waves.is_some() {
             WaveAttention::choose(shape, group, head_dim).into()
         } else {
             AttentionTiling::choose(shape, group, head_dim, tokens).into()

@@ -184,7 +184,7 @@ fn waves_attend_as_vectors_do() {
 #[test]
 fn chosen_cuts_of_waves_are_supported() {
     for (lanes, group, head_dim) in [(32, 1, 64), (32, 3, 64), (32, 8, 128), (64, 4, 256), (64, 16, 128), (32, 7, 80)] {
-        let tiling = AttentionCut::choose(&TargetShape::waves(lanes, 256), group, head_dim, 1);
+        let tiling = AttentionCut::choose(&waves_shape(lanes), group, head_dim, 1);
         let a = Attention { heads: group, kv_heads: 1, head_dim, tiling, ..BASE };
         a.kernel().expect("a chosen cut is supported");
     }

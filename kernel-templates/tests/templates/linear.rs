@@ -298,7 +298,7 @@ fn a_norm_on_waves_has_the_bits_of_the_norm_alone() {
         let t = RowsTiling { rows: 4, chunks: 2, waves: 2 };
         let fused = Linear { norm: Some(Real(1e-5)), ..Linear::new(7, k, WeightType::Float(Elem::F16), t) };
         let (args, _) = case(&fused, 1, 70);
-        let cut = RowCut::choose(&hrx_templates::TargetShape::waves(32, 256), k);
+        let cut = RowCut::choose(&waves_shape(32), k);
         let norm = RmsNorm { k, eps: Real(1e-5), residual: false, indexed: false, output: Output::F32, cut };
         let mut norm_args: Vec<(Slot, Data)> =
             args.iter().filter(|(s, _)| matches!(s, Slot::NTokens | Slot::X | Slot::NormWeight)).cloned().collect();

@@ -51,8 +51,8 @@ impl Builder<'_> {
             let v = self.rounded(out, v);
             return Ok(Data::Splat(out, v));
         }
-        let mut elements = Vec::with_capacity(layout.len() as usize);
-        for r in 0..layout.len() as usize {
+        let mut elements = Vec::with_capacity(layout.registers_len() as usize);
+        for r in 0..layout.registers_len() as usize {
             let regs: Vec<Val> = data
                 .iter()
                 .map(|d| match d {
@@ -251,7 +251,7 @@ impl Builder<'_> {
             Data::Splat(_, v) => {
                 let word = super::tile::pack(&mut self.e, from, &[v]);
                 let word = self.as_word(word);
-                let word = self.from_word(to, word);
+                let word = self.word_as(to, word);
                 Data::Splat(to, super::tile::unpack(&mut self.e, to, word, 0))
             }
             Data::Tile(t) => {
@@ -260,7 +260,7 @@ impl Builder<'_> {
                     .iter()
                     .map(|&w| {
                         let w = self.as_word(w);
-                        self.from_word(to, w)
+                        self.word_as(to, w)
                     })
                     .collect();
                 Data::Tile(Tile { elem: to, words, ..t })
@@ -274,7 +274,7 @@ impl Builder<'_> {
     }
 
     /// A word as the register of a type.
-    fn from_word(&mut self, elem: Elem, w: Val) -> Val {
+    fn word_as(&mut self, elem: Elem, w: Val) -> Val {
         if elem == Elem::F32 { self.e.un(Un::Float, w) } else { w }
     }
 }

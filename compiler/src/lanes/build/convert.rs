@@ -20,7 +20,7 @@ impl Builder<'_> {
             Data::Tile(t) if from == Elem::U8 && to.is_float() => {
                 // An instruction takes a byte of a word as a float.
                 let n = t.pack as usize;
-                let elements: Vec<Val> = (0..t.layout.len() as usize)
+                let elements: Vec<Val> = (0..t.layout.registers_len() as usize)
                     .map(|r| self.e.un(Un::ByteToF((r % n) as u8), t.words[r / n]))
                     .collect();
                 Data::Tile(Tile::from_elements(&mut self.e, to, layout.clone(), &elements))

@@ -393,7 +393,7 @@ impl<'g> Lowerer<'g> {
 
     /// Heads of a program: on waves each head is one.
     fn program_heads(&self, heads: u32) -> u32 {
-        if self.shape.waves { 1 } else { heads }
+        if self.shape.waves.is_some() { 1 } else { heads }
     }
 
     fn input(&self, t: Tensor) -> Operand {
