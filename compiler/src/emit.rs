@@ -1,5 +1,7 @@
 //! Runs LLVM: a kernel in, an object or a readable form out.
 
+use crate::hsaco::Hsaco;
+use crate::target::Chip;
 use crate::{CompileError, Target, amdgpu, codegen, host_lane, lanes, link, passes};
 use hrx_ir::tile::Kernel;
 use inkwell::OptimizationLevel;
@@ -69,7 +71,7 @@ pub struct Compiled {
 /// Compiles a kernel.
 ///
 /// # Errors
-/// If the kernel breaks a rule of tile IR or LLVM refuses it.
+/// If the kernel breaks a rule of tile IR, asks for more than the target has, or LLVM refuses it.
 pub fn compile(kernel: &Kernel, target: &Target) -> Result<Compiled, CompileError> {
     let start = thread_time();
     let form = match target {
@@ -77,7 +79,22 @@ pub fn compile(kernel: &Kernel, target: &Target) -> Result<Compiled, CompileErro
         Target::Amd(_) => Emit::Hsaco,
     };
     let object = emit(kernel, target, form)?;
+    if let Target::Amd(chip) = target {
+        fits(kernel, &object, chip)?;
+    }
     Ok(Compiled { object, time: thread_time().saturating_sub(start) })
+}
+
+/// Checks that a code object has its values in registers: what would go to scratch memory is the template's fault, and
+/// slow.
+fn fits(kernel: &Kernel, object: &[u8], chip: &Chip) -> Result<(), CompileError> {
+    let hsaco = Hsaco::read(object)?;
+    let scratch = hsaco.kernels.iter().map(|k| k.descriptor.private_segment_fixed_size).max().unwrap_or(0);
+    if scratch > 0 {
+        let reason = format!("it needs more registers than a lane of {} has ({scratch} bytes beyond)", chip.name);
+        return Err(CompileError::Kernel { kernel: kernel.name.clone(), reason });
+    }
+    Ok(())
 }
 
 /// Processor time that this thread has used.
