@@ -6,7 +6,8 @@ use hrx_compiler::{Target, compile};
 use hrx_ir::tile::Elem;
 use hrx_templates::{
     Activation, Attention, AttentionTiling, Gated, Linear, LinearTiling, Output, Real, Request, RmsNorm, Rope,
-    RopeOutput, Rotation, TargetShape, Template, WeightType, RowCut};
+    RopeOutput, Rotation, RowCut, TargetShape, Template, WeightType,
+};
 use std::time::Duration;
 
 const WIDTH: u32 = 576;
@@ -34,7 +35,7 @@ fn attention(shape: &TargetShape, tokens: u32) -> Request {
         scale: Real(0.125),
         softcap: None,
         output: Output::Q8,
-        tiling,
+        tiling: tiling.into(),
     }
     .into()
 }
@@ -62,7 +63,8 @@ fn requests(shape: &TargetShape) -> Vec<(String, Request)> {
     list.push(("prefill/gated_q4_1".into(), gated("q4_1", None, many)));
     list.push(("decode/attention".into(), attention(shape, 1)));
     list.push(("prefill/attention".into(), attention(shape, MANY)));
-    let norm = RmsNorm { k: WIDTH, eps: EPS, residual: false, indexed: false, output: Output::Q8, cut: RowCut::VECTORS };
+    let norm =
+        RmsNorm { k: WIDTH, eps: EPS, residual: false, indexed: false, output: Output::Q8, cut: RowCut::VECTORS };
     list.push(("prefill/rms_norm".into(), norm.into()));
     let rope = Rope {
         heads: KV_HEADS,

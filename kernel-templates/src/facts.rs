@@ -174,19 +174,38 @@ pub struct TargetShape {
     pub lanes: u32,
     /// How many vector registers there are.
     pub registers: u32,
-    /// Whether a program is a workgroup of waves, whose lanes work on one tile together.
-    pub waves: bool,
+    /// Of a GPU, where a program is a workgroup of waves whose lanes work on one tile together.
+    pub waves: Option<Waves>,
+}
+
+/// What of a GPU tilings are chosen by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Waves {
+    /// Vector registers that the waves of a SIMD share, each for all lanes of a wave.
+    pub register_file: u32,
+    /// Registers are given to waves in multiples of this.
+    pub register_granule: u32,
+    /// Most waves of a SIMD.
+    pub max_waves: u32,
+    /// Most bytes of LDS of a workgroup.
+    pub lds: u32,
+    /// SIMDs of the chip's typical board, if one is known.
+    pub simds: Option<u32>,
+    /// Cycles of a 16x16x16 product of f16 in a matrix unit; of what does without one.
+    pub product_cycles: u32,
+    /// Instructions of such a product.
+    pub product_instructions: u32,
 }
 
 impl TargetShape {
     /// A processor's vectors.
     pub fn vectors(lanes: u32, registers: u32) -> TargetShape {
-        TargetShape { lanes, registers, waves: false }
+        TargetShape { lanes, registers, waves: None }
     }
 
-    /// A GPU's waves.
-    pub fn waves(lanes: u32, registers: u32) -> TargetShape {
-        TargetShape { lanes, registers, waves: true }
+    /// A GPU's waves of so many lanes, of which a lane can name so many registers.
+    pub fn waves(lanes: u32, registers: u32, waves: Waves) -> TargetShape {
+        TargetShape { lanes, registers, waves: Some(waves) }
     }
 }
 
@@ -207,7 +226,7 @@ impl RowCut {
     /// The cut for rows of `k` elements. On waves each lane has four neighbours of a piece, and the largest pieces have
     /// eight waves.
     pub fn choose(shape: &TargetShape, k: u32) -> RowCut {
-        if !shape.waves {
+        if shape.waves.is_none() {
             return RowCut::VECTORS;
         }
         let piece = RowCut::piece_on_waves(k);

@@ -24,6 +24,7 @@
 
 mod argmax;
 mod attention;
+mod cost;
 mod embed;
 mod emit;
 mod facts;
@@ -35,9 +36,10 @@ mod rowwise;
 mod slot;
 
 pub use argmax::ArgMax;
-pub use attention::{Attention, AttentionTiling};
+pub use attention::{Attention, AttentionCut, AttentionTiling, WaveAttention};
+pub use cost::{Candidate, Term};
 pub use embed::Embed;
-pub use facts::{Activation, Output, Real, RowCut, TargetShape, TemplateError, WeightType};
+pub use facts::{Activation, Output, Real, RowCut, TargetShape, TemplateError, Waves, WeightType};
 pub use linear::{Gated, Linear, LinearCut, LinearTiling, MatrixTiling, RowsTiling};
 pub use norm::RmsNorm;
 pub use rope::{Rope, RopeOutput, Rotation};

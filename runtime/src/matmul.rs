@@ -83,10 +83,14 @@ impl QuantMatmul {
         }
         let target = store.device().target();
         let shape = crate::exec::target_shape(target);
-        let linear = |rows| Request::from(Linear::new(n, k, weight, LinearCut::choose(&shape, [n, k], weight, rows, 1)));
+        let linear =
+            |rows| Request::from(Linear::new(n, k, weight, LinearCut::choose(&shape, [n, k], weight, rows, 1)));
         let mut requests = vec![linear(1), linear(MANY)];
         if Linear::input(weight) == Output::Q8 {
-            requests.push(Rowwise { k, op: RowOp::Copy, indexed: false, output: Output::Q8, cut: RowCut::choose(&shape, k) }.into());
+            requests.push(
+                Rowwise { k, op: RowOp::Copy, indexed: false, output: Output::Q8, cut: RowCut::choose(&shape, k) }
+                    .into(),
+            );
         }
         let ids = store.get(&requests)?;
         let kernel = |i: usize| SlottedKernel { id: ids[i], slots: requests[i].slots() };

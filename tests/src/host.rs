@@ -235,9 +235,17 @@ pub const APPROXIMATE: f64 = 1.0 / 262_144.0;
 /// # Errors
 /// A fault in the interpreter, what the compiler says, or the first difference.
 pub fn check(kernel: &Kernel, inputs: &[Input]) -> Result<Buffers, String> {
+    check_for(kernel, inputs, &targets())
+}
+
+/// [`check`], compiled for these targets of this machine only.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_for(kernel: &Kernel, inputs: &[Input], targets: &[Target]) -> Result<Buffers, String> {
     let want = interpret(kernel, inputs, &Options::exact()).map_err(|e| e.to_string())?;
-    for target in targets() {
-        let compiled = HostKernel::new(kernel, &target).map_err(|e| e.to_string())?;
+    for target in targets {
+        let compiled = HostKernel::new(kernel, target).map_err(|e| e.to_string())?;
         for flush in [Flush::Start, Flush::End] {
             let got = compiled.run(inputs, flush)?;
             compare(kernel, inputs, &got, &want).map_err(|e| format!("{} for {}: {e}", kernel.name, target.name()))?;

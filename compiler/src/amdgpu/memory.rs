@@ -33,9 +33,9 @@ impl<'c> Codegen<'c, '_> {
         let data = &self.k.views[view];
         let unit = u64::from(data.content.unit_bytes());
         let constant = data.dims.iter().zip(&data.strides).try_fold(unit, |sum, (d, s)| match (d, s) {
-            (Extent::Const(d), Extent::Const(s)) => {
-                Some(sum.saturating_add(u64::from(d.saturating_sub(1)).saturating_mul(u64::from(*s)).saturating_mul(unit)))
-            }
+            (Extent::Const(d), Extent::Const(s)) => Some(
+                sum.saturating_add(u64::from(d.saturating_sub(1)).saturating_mul(u64::from(*s)).saturating_mul(unit)),
+            ),
             _ => None,
         });
         if let Some(bytes) = constant {
@@ -94,11 +94,7 @@ impl<'c> Codegen<'c, '_> {
                 let [lane, uniform] = self.offsets(at, mask)?;
                 let ty = self.access_type(bytes);
                 let rest = self.word(0).into();
-                self.call(
-                    "llvm.amdgcn.raw.ptr.buffer.load",
-                    &[ty],
-                    &[self.views[&view].1, lane, uniform, rest],
-                )?
+                self.call("llvm.amdgcn.raw.ptr.buffer.load", &[ty], &[self.views[&view].1, lane, uniform, rest])?
             }
         };
         self.words_of(loaded)
@@ -115,7 +111,8 @@ impl<'c> Codegen<'c, '_> {
         let lane = self.add(self.int(at.lane)?, self.word(at.imm))?;
         let offset = self.add(self.int(at.uniform)?, lane)?;
         let offset = self.b.build_int_z_extend(offset, self.cx.i64_type(), "").map_err(said)?;
-        let base = self.b
+        let base = self
+            .b
             .build_address_space_cast(self.views[&view].0, self.cx.ptr_type(CONSTANT.into()), "")
             .map_err(said)?;
         let p = self.byte_index(base, offset)?;

@@ -145,7 +145,11 @@ impl<'c> Codegen<'c, '_> {
         let kind = self.cx.get_kind_id("reqd_work_group_size");
         self.function.as_global_value().set_metadata(self.cx.metadata_node(&size), kind);
         let version = u64::from(100 * self.chip.code_object_version());
-        self.module.add_basic_value_flag("amdhsa_code_object_version", FlagBehavior::Error, i32t.const_int(version, false));
+        self.module.add_basic_value_flag(
+            "amdhsa_code_object_version",
+            FlagBehavior::Error,
+            i32t.const_int(version, false),
+        );
     }
 
     /// Which axes of the grid the kernel asks for.
@@ -176,7 +180,8 @@ impl<'c> Codegen<'c, '_> {
         }
         for (slot, param) in self.k.params.iter().enumerate() {
             if let Param::View(view) = *param {
-                let base = self.function.get_nth_param(slot as u32).ok_or("a parameter is missing")?.into_pointer_value();
+                let base =
+                    self.function.get_nth_param(slot as u32).ok_or("a parameter is missing")?.into_pointer_value();
                 let resource = self.resource(view, base)?;
                 self.views.insert(view, (base, resource));
             }
@@ -311,7 +316,12 @@ impl<'c> Codegen<'c, '_> {
         Ok(call.try_as_basic_value().basic())
     }
 
-    fn call(&self, name: &str, overloads: &[BasicTypeEnum<'c>], args: &[BasicValueEnum<'c>]) -> Result<BasicValueEnum<'c>> {
+    fn call(
+        &self,
+        name: &str,
+        overloads: &[BasicTypeEnum<'c>],
+        args: &[BasicValueEnum<'c>],
+    ) -> Result<BasicValueEnum<'c>> {
         self.intrinsic(name, overloads, args)?.ok_or_else(|| format!("{name} has no value"))
     }
 }

@@ -1,13 +1,14 @@
 //! Operations of the lane form, one by one.
 
 use super::{Codegen, Result, said};
-use crate::lanes::ir::{Bin, Cmp, MmaElem, MmaInst, Op, Ty, Un, Val};
-use crate::target::amd::{Dot4, Matrix};
-use inkwell::values::{BasicValueEnum, IntValue};
+use crate::lanes::ir::{Bin, Cmp, Op, Ty, Un, Val};
+use crate::target::amd::{DotCall, DotType, MatrixCall, MatrixOp, Operand, Scalar};
 use inkwell::context::AsContextRef;
 use inkwell::llvm_sys::LLVMAtomicOrdering;
 use inkwell::llvm_sys::core;
+use inkwell::types::BasicTypeEnum;
 use inkwell::values::AsValueRef;
+use inkwell::values::{BasicValueEnum, IntValue};
 use inkwell::{FloatPredicate, IntPredicate};
 
 /// A bit of each byte of a word.
@@ -89,7 +90,7 @@ impl<'c> Codegen<'c, '_> {
                 self.barrier()?;
                 Ok(vec![])
             }
-            Op::Mma { inst, a, b, c } => self.mma(*inst, a, b, c),
+            Op::Mma { inst, a, b, c } => self.mma(inst, a, b, c),
             Op::For { .. } => Err("a loop as a plain operation".into()),
         }
     }
@@ -131,7 +132,9 @@ impl<'c> Codegen<'c, '_> {
                 b.build_int_z_extend(bits, i32t, "").map_err(said)?.into()
             }
             Un::SExt(bits) => {
-                let narrow = self.cx.custom_width_int_type(u32::from(bits).try_into().map_err(|_| "no bits")?)
+                let narrow = self
+                    .cx
+                    .custom_width_int_type(u32::from(bits).try_into().map_err(|_| "no bits")?)
                     .map_err(|e| e.to_string())?;
                 let low = b.build_int_truncate(self.int(a)?, narrow, "").map_err(said)?;
                 b.build_int_s_extend(low, i32t, "").map_err(said)?.into()
@@ -145,9 +148,13 @@ impl<'c> Codegen<'c, '_> {
 
     fn binary(&self, op: Bin, x: Val, y: Val) -> Result<BasicValueEnum<'c>> {
         let b = &self.b;
-        let float = |f: &dyn Fn(_, _) -> std::result::Result<inkwell::values::FloatValue<'c>, inkwell::builder::BuilderError>| {
-            f(self.float(x)?, self.float(y)?).map(BasicValueEnum::from).map_err(said)
-        };
+        let float = |f: &dyn Fn(
+            _,
+            _,
+        ) -> std::result::Result<
+            inkwell::values::FloatValue<'c>,
+            inkwell::builder::BuilderError,
+        >| { f(self.float(x)?, self.float(y)?).map(BasicValueEnum::from).map_err(said) };
         match op {
             Bin::FAdd => return float(&|x, y| b.build_float_add(x, y, "")),
             Bin::FSub => return float(&|x, y| b.build_float_sub(x, y, "")),
@@ -198,9 +205,8 @@ impl<'c> Codegen<'c, '_> {
     }
 
     fn compare(&self, op: Cmp, x: Val, y: Val) -> Result<BasicValueEnum<'c>> {
-        let int = |p| {
-            self.b.build_int_compare(p, self.int(x)?, self.int(y)?, "").map(BasicValueEnum::from).map_err(said)
-        };
+        let int =
+            |p| self.b.build_int_compare(p, self.int(x)?, self.int(y)?, "").map(BasicValueEnum::from).map_err(said);
         let float = |p| {
             self.b.build_float_compare(p, self.float(x)?, self.float(y)?, "").map(BasicValueEnum::from).map_err(said)
         };
@@ -218,14 +224,16 @@ impl<'c> Codegen<'c, '_> {
         }
     }
 
+    /// A dot product of bytes; lanes are built with one only where the chip has it.
     fn dot4(&self, signed: bool, [a, b, c]: [Val; 3]) -> Result<BasicValueEnum<'c>> {
         let [a, b, c] = [self.get(a)?, self.get(b)?, self.get(c)?];
-        match self.chip.dot4 {
-            Dot4::Mixed => {
+        let op = self.chip.dot(DotType::Iu8).or_else(|_| self.chip.dot(DotType::I8)).map_err(|e| e.to_string())?;
+        match op.call {
+            DotCall::SignedClamp => {
                 let args = [self.flag(signed), a, self.flag(true), b, c, self.flag(false)];
-                self.call("llvm.amdgcn.sudot4", &[], &args)
+                self.call(op.intrinsic, &[], &args)
             }
-            _ => self.call("llvm.amdgcn.sdot4", &[], &[a, b, c, self.flag(false)]),
+            _ => self.call(op.intrinsic, &[], &[a, b, c, self.flag(false)]),
         }
     }
 
@@ -293,40 +301,47 @@ impl<'c> Codegen<'c, '_> {
         Ok(())
     }
 
-    fn mma(&self, inst: MmaInst, a: &[Val], b: &[Val], c: &[Val]) -> Result<Vec<BasicValueEnum<'c>>> {
-        let fragment = |list: &[Val]| self.vector(list, list.len() as u32);
-        let (a, b) = (fragment(a)?, fragment(b)?);
-        let n = c.len() as u32;
+    /// LLVM's type of a matrix instruction's operand.
+    fn operand_type(&self, operand: Operand) -> BasicTypeEnum<'c> {
+        let cx = self.cx;
+        let scalar: BasicTypeEnum = match operand.scalar {
+            Scalar::Half => cx.f16_type().into(),
+            Scalar::Bfloat => cx.bf16_type().into(),
+            Scalar::Float => cx.f32_type().into(),
+            Scalar::I16 => cx.i16_type().into(),
+            Scalar::I32 => cx.i32_type().into(),
+            Scalar::I64 => cx.i64_type().into(),
+        };
+        match (scalar, operand.count) {
+            (t, 1) => t,
+            (BasicTypeEnum::FloatType(t), n) => t.vec_type(n).into(),
+            (BasicTypeEnum::IntType(t), n) => t.vec_type(n).into(),
+            (t, _) => t,
+        }
+    }
+
+    fn mma(&self, inst: &MatrixOp, a: &[Val], b: &[Val], c: &[Val]) -> Result<Vec<BasicValueEnum<'c>>> {
+        let fragment = |list: &[Val]| match list {
+            [one] => self.get(*one),
+            list => self.vector(list, list.len() as u32),
+        };
+        let factor = self.operand_type(inst.factor);
+        let as_factor = |list: &[Val]| self.b.build_bit_cast(fragment(list)?, factor, "").map_err(said);
+        let (a, b, n) = (as_factor(a)?, as_factor(b)?, c.len() as u32);
         let c = fragment(c)?;
-        let words = a.into_vector_value().get_type().get_size();
-        let out = match (inst.matrix, inst.elem) {
-            (Matrix::Wmma11 | Matrix::Wmma12, MmaElem::I8) => {
+        let overloads = [c.get_type(), factor];
+        let out = match inst.call {
+            MatrixCall::Wmma => self.call(inst.intrinsic, &overloads, &[a, b, c])?,
+            MatrixCall::WmmaSigned => {
                 let args = [self.flag(true), a, self.flag(true), b, c, self.flag(false)];
-                self.call("llvm.amdgcn.wmma.i32.16x16x16.iu8", &[c.get_type(), a.get_type()], &args)?
+                self.call(inst.intrinsic, &overloads, &args)?
             }
-            (Matrix::Wmma11 | Matrix::Wmma12, elem) => {
-                let halves = 2 * words;
-                let (name, ty) = match elem {
-                    MmaElem::F16 => ("llvm.amdgcn.wmma.f32.16x16x16.f16", self.cx.f16_type().vec_type(halves)),
-                    _ => ("llvm.amdgcn.wmma.f32.16x16x16.bf16", self.cx.i16_type().vec_type(halves)),
-                };
-                let a = self.b.build_bit_cast(a, ty, "").map_err(said)?;
-                let b = self.b.build_bit_cast(b, ty, "").map_err(said)?;
-                self.call(name, &[c.get_type(), ty.into()], &[a, b, c])?
-            }
-            (matrix, elem) => {
-                let name = match (matrix, elem, inst.k) {
-                    (_, MmaElem::F16, 16) => "llvm.amdgcn.mfma.f32.16x16x16f16",
-                    (_, MmaElem::BF16, 16) => "llvm.amdgcn.mfma.f32.16x16x16bf16.1k",
-                    (_, MmaElem::I8, 16) => "llvm.amdgcn.mfma.i32.16x16x16i8",
-                    (_, MmaElem::I8, 32) => "llvm.amdgcn.mfma.i32.16x16x32.i8",
-                    (_, MmaElem::F16, 32) => "llvm.amdgcn.mfma.f32.16x16x32.f16",
-                    (_, MmaElem::BF16, 32) => "llvm.amdgcn.mfma.f32.16x16x32.bf16",
-                    (_, MmaElem::I8, 64) => "llvm.amdgcn.mfma.i32.16x16x64.i8",
-                    _ => return Err(format!("no instruction for {inst:?}")),
-                };
+            MatrixCall::Mfma => {
                 let zero = self.word(0).into();
-                self.call(name, &[], &[a, b, c, zero, zero, zero])?
+                self.call(inst.intrinsic, &[], &[a, b, c, zero, zero, zero])?
+            }
+            MatrixCall::WmmaHalf | MatrixCall::MfmaTyped => {
+                return Err(format!("{inst} is not one of those that kernels use"));
             }
         };
         let out = out.into_vector_value();

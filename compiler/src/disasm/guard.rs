@@ -4,6 +4,7 @@
 //! instruction.
 
 use crate::hsaco::Generation;
+use std::ops::RangeInclusive;
 
 /// Zeros that code must be followed by in memory: LLVM prints to nowhere when a literal is cut off.
 pub(super) const MARGIN: usize = 32;
@@ -12,6 +13,9 @@ pub(super) const MARGIN: usize = 32;
 const LITERAL: u32 = 255;
 
 const V_READLANE_B32: u32 = 0x289;
+
+/// s_barrier_signal to s_barrier_join of gfx12.
+const BARRIERS: RangeInclusive<u32> = 0x4e..=0x52;
 
 /// Whether an instruction with these first two words must be kept from LLVM.
 pub(super) fn is_fatal(generation: Generation, words: [u32; 2]) -> bool {
@@ -36,6 +40,10 @@ pub(super) fn is_fatal(generation: Generation, words: [u32; 2]) -> bool {
         }
         // MUBUF and MTBUF: an offset in an SGPR.
         0b11_1000 | 0b11_1010 if short => bits(24, 8) == LITERAL,
+        // SOP1 with a barrier's number, which is no literal.
+        0b10_1111 if generation >= Generation::Gfx12 && first >> 23 == 0b1_0111_1101 => {
+            BARRIERS.contains(&(first >> 8 & 0xff)) && first & 0xff == LITERAL
+        }
         _ => false,
     }
 }

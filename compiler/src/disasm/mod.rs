@@ -79,16 +79,18 @@ pub fn disassemble<'a>(chip: &str, wave: u32, code: &'a [u8]) -> Result<Vec<Line
     Ok(lines)
 }
 
-/// The features of LLVM that say how many lanes a wave has.
+/// The features of LLVM that say how many lanes a wave has. From gfx11 on, operands of 16 bits are halves of registers;
+/// for gfx12, LLVM 22 has to be told.
 fn features(processor: &Processor, wave: u32) -> Result<&'static str, String> {
+    use Generation::*;
     match (processor.generation, wave) {
         // LLVM ends the process.
-        (Generation::Gfx6 | Generation::Gfx7, _) => Err("LLVM disassembles nothing older than gfx8".into()),
-        (Generation::Gfx8 | Generation::Gfx9 | Generation::Gfx90a, 64) => Ok(""),
-        (Generation::Gfx10 | Generation::Gfx11 | Generation::Gfx12, 64) => Ok("+wavefrontsize64,-wavefrontsize32"),
-        (Generation::Gfx10 | Generation::Gfx11 | Generation::Gfx12 | Generation::Gfx125, 32) => {
-            Ok("+wavefrontsize32,-wavefrontsize64")
-        }
+        (Gfx6 | Gfx7, _) => Err("LLVM disassembles nothing older than gfx8".into()),
+        (Gfx8 | Gfx9 | Gfx90a, 64) => Ok(""),
+        (Gfx10, 64) => Ok("+wavefrontsize64,-wavefrontsize32"),
+        (Gfx10, 32) => Ok("+wavefrontsize32,-wavefrontsize64"),
+        (Gfx11 | Gfx12, 64) => Ok("+wavefrontsize64,-wavefrontsize32,+real-true16"),
+        (Gfx11 | Gfx12 | Gfx125, 32) => Ok("+wavefrontsize32,-wavefrontsize64,+real-true16"),
         (_, wave) => Err(format!("it has no waves of {wave} lanes")),
     }
 }

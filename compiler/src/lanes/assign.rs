@@ -30,25 +30,28 @@ struct Assigner<'k> {
 /// Assigns layouts to a kernel's values.
 pub(super) fn layouts(k: &Kernel, chip: &'static Chip) -> Layouts {
     let mut a = Assigner { k, chip, layouts: SecondaryMap::new(), changed: false };
-    // What matrix products need of their operands, before anything is given by default.
-    a.to_the_end(|a| a.forward(k.body, false));
-    a.to_the_end(|a| {
-        a.backward(k.body, false);
-        a.forward(k.body, false);
-    });
-    a.to_the_end(|a| {
-        a.backward(k.body, true);
-        a.forward(k.body, false);
-    });
-    a.to_the_end(|a| {
+    // What matrix products and blocks need, and what follows from it, before anything is given by default.
+    a.propagate();
+    // Then the largest tile chooses, and what follows from that is settled before the next one does.
+    let mut choices = a.choices(k.body);
+    choices.sort_by_key(|c| std::cmp::Reverse(c.1));
+    for (v, _) in choices {
+        if a.layouts[v].is_none() {
+            let layout = a.blocked(k.ty(v));
+            a.give(v, Some(layout));
+            a.propagate();
+        }
+    }
+    // What has no layout yet follows from nothing but itself.
+    a.until_settled(|a| {
         a.forward(k.body, true);
-        a.backward(k.body, true);
+        a.backward(k.body);
     });
     a.layouts
 }
 
 impl Assigner<'_> {
-    fn to_the_end(&mut self, mut step: impl FnMut(&mut Self)) {
+    fn until_settled(&mut self, mut step: impl FnMut(&mut Self)) {
         loop {
             self.changed = false;
             step(self);
@@ -56,6 +59,31 @@ impl Assigner<'_> {
                 return;
             }
         }
+    }
+
+    /// Carries layouts forward and backward until nothing changes.
+    fn propagate(&mut self) {
+        let body = self.k.body;
+        self.until_settled(|a| {
+            a.forward(body, false);
+            a.backward(body);
+        });
+    }
+
+    /// The values whose layout is a choice, with their sizes: what is loaded, and what is stored.
+    fn choices(&self, block: Block) -> Vec<(Value, u64)> {
+        let k = self.k;
+        let mut out = Vec::new();
+        for &inst in &k.blocks[block].insts {
+            match &k.insts[inst].op {
+                Op::Load { .. } => out.extend(k.insts[inst].results.first().map(|&v| (v, self.shape(v).elements()))),
+                Op::Store { value, .. } if !self.is_splat(*value) => out.push((*value, self.shape(*value).elements())),
+                Op::For { body, .. } => out.extend(self.choices(*body)),
+                _ => {}
+            }
+        }
+        out.retain(|&(v, _)| self.shape(v).rank() > 0);
+        out
     }
 
     fn shape(&self, v: Value) -> Shape {
@@ -90,7 +118,8 @@ impl Assigner<'_> {
             if self.layouts[v].is_some() || self.shape(v).rank() == 0 {
                 continue;
             }
-            let layout = self.result(&data.op, v).or_else(|| if defaults { self.default_of(&data.op, v) } else { None });
+            let layout =
+                self.result(&data.op, v).or_else(|| if defaults { self.default_of(&data.op, v) } else { None });
             self.give(v, layout);
         }
     }
@@ -127,7 +156,13 @@ impl Assigner<'_> {
                 };
                 self.run(*view, part, ty)
             }
-            Op::Unary { .. } | Op::Binary { .. } | Op::Cmp { .. } | Op::Select { .. } | Op::Fma { .. } | Op::Convert { .. } | Op::Bitcast { .. } => {
+            Op::Unary { .. }
+            | Op::Binary { .. }
+            | Op::Cmp { .. }
+            | Op::Select { .. }
+            | Op::Fma { .. }
+            | Op::Convert { .. }
+            | Op::Bitcast { .. } => {
                 let mut best: Option<Layout> = None;
                 op.for_each_operand(|a| {
                     if best.is_none() && self.shape(a).rank() > 0 {
@@ -141,7 +176,8 @@ impl Assigner<'_> {
                 let l = self.get(*a).or_else(|| self.get(*b))?;
                 let last = l.axes.len() - 1;
                 let axis = &l.axes[last];
-                (axis.low_registers() >= 2).then(|| l.with_axis(last, Axis { hi: axis.hi, bits: axis.bits[2..].to_vec() }))
+                (axis.low_registers() >= 2)
+                    .then(|| l.with_axis(last, Axis { hi: axis.hi, bits: axis.bits[2..].to_vec() }))
             }),
             Op::Reshape { arg, shape } => self.get(*arg)?.reshaped(shape),
             Op::Reduce { arg, axis, .. } => Some(self.get(*arg)?.without_axis(usize::from(*axis))),
@@ -183,11 +219,15 @@ impl Assigner<'_> {
                 // What is repeated is repeated in registers.
                 let from = self.get(*arg)?;
                 let axes = from.axes.iter().zip(ty.shape.dims());
-                Some(Layout { axes: axes.map(|(a, &d)| if a.extent() == d { a.clone() } else { Axis::registers(d) }).collect() })
+                Some(Layout {
+                    axes: axes.map(|(a, &d)| if a.extent() == d { a.clone() } else { Axis::registers(d) }).collect(),
+                })
             }
             Op::Const { .. } => None,
             // Where the operands' layouts can't be kept: as a coalesced access has them.
-            Op::Reshape { arg, .. } | Op::Slice { arg, .. } | Op::Repeat { arg, .. } => self.get(*arg).map(|_| self.blocked(ty)),
+            Op::Reshape { arg, .. } | Op::Slice { arg, .. } | Op::Repeat { arg, .. } => {
+                self.get(*arg).map(|_| self.blocked(ty))
+            }
             Op::Concat { args, .. } => self.get(args[0]).or_else(|| self.get(args[1])).map(|_| self.blocked(ty)),
             Op::Dot { .. } | Op::Dot4 { .. } => Some(self.blocked(ty)),
             _ => None,
@@ -203,8 +243,8 @@ impl Assigner<'_> {
         Layout::blocked(&ty.shape, vector as u32, lanes, waves)
     }
 
-    /// Layouts of operands from those of results; with `stores` stores choose for what they store.
-    fn backward(&mut self, block: Block, stores: bool) {
+    /// Layouts of operands from those of results.
+    fn backward(&mut self, block: Block) {
         let k = self.k;
         for &inst in k.blocks[block].insts.iter().rev() {
             let data = &k.insts[inst];
@@ -217,16 +257,10 @@ impl Assigner<'_> {
                             self.give(next, l);
                         }
                     }
-                    self.backward(*body, stores);
+                    self.backward(*body);
                     for (&init, &param) in inits.iter().zip(&k.blocks[*body].params[1..]) {
                         let l = self.get(param);
                         self.give(init, l);
-                    }
-                }
-                Op::Store { value, .. } => {
-                    if stores && self.layouts[*value].is_none() && self.shape(*value).rank() > 0 && !self.is_splat(*value) {
-                        let l = self.blocked(k.ty(*value));
-                        self.give(*value, Some(l));
                     }
                 }
                 Op::Mma { args: [a, b, c] } => {
@@ -258,7 +292,13 @@ impl Assigner<'_> {
 
     fn operands(&mut self, op: &Op, layout: &Layout) {
         match op {
-            Op::Unary { .. } | Op::Binary { .. } | Op::Cmp { .. } | Op::Select { .. } | Op::Fma { .. } | Op::Convert { .. } | Op::Bitcast { .. } => {
+            Op::Unary { .. }
+            | Op::Binary { .. }
+            | Op::Cmp { .. }
+            | Op::Select { .. }
+            | Op::Fma { .. }
+            | Op::Convert { .. }
+            | Op::Bitcast { .. } => {
                 let mut args = Vec::new();
                 op.for_each_operand(|a| args.push(a));
                 args.into_iter().for_each(|a| self.give(a, Some(layout.clone())));
@@ -267,7 +307,9 @@ impl Assigner<'_> {
                 let from = self.shape(*arg);
                 if from.rank() > 0 {
                     let axes = layout.axes.iter().zip(from.dims());
-                    let l = Layout { axes: axes.map(|(a, &d)| if d == 1 { Axis::registers(1) } else { a.clone() }).collect() };
+                    let l = Layout {
+                        axes: axes.map(|(a, &d)| if d == 1 { Axis::registers(1) } else { a.clone() }).collect(),
+                    };
                     self.give(*arg, Some(l));
                 }
             }

@@ -113,7 +113,7 @@ mod tests {
         if t.spread {
             return (0..4).fold(0, |w, i| w | (moved >> i & 1) << (8 * i + t.left));
         }
-        (moved & t.mask * 0x0101_0101) << t.left
+        (moved & (t.mask * 0x0101_0101)) << t.left
     }
 
     #[test]

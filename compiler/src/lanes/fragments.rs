@@ -1,14 +1,13 @@
 //! The layouts of matrix products.
 
-use super::ir::{MmaElem, MmaInst};
 use super::layout::{Axis, Layout, Place};
-use crate::target::amd::{Chip, Matrix};
+use crate::target::amd::{Bit, Chip, Fragment, MatrixOp, MatrixType};
 use hrx_ir::tile::{Elem, Type};
 
 /// The places of one instruction's fragments: bits of m, n and k, lowest first.
 struct Fragments {
     /// Which instruction.
-    inst: Option<MmaInst>,
+    inst: Option<&'static MatrixOp>,
     /// Of a: m and k. Of b: n and k alike.
     rows: Vec<Place>,
     k: Vec<Place>,
@@ -23,39 +22,59 @@ fn lanes(range: std::ops::Range<u8>) -> Vec<Place> {
     range.map(Place::Lane).collect()
 }
 
-fn elem_of(elem: Elem) -> Option<MmaElem> {
-    match elem {
-        Elem::F16 => Some(MmaElem::F16),
-        Elem::BF16 => Some(MmaElem::BF16),
-        Elem::I8 => Some(MmaElem::I8),
-        _ => None,
+/// The places of `count` bits of one coordinate, which `which` picks; none where registers do not count it upwards, or a
+/// bit of it has no place.
+fn places(f: &Fragment, count: u32, which: fn(Bit) -> Option<u8>) -> Option<Vec<Place>> {
+    let mut out = vec![None; count as usize];
+    for (lane, &bit) in f.lane.iter().enumerate() {
+        if let Some(to) = which(bit) {
+            *out.get_mut(usize::from(to))? = Some(Place::Lane(lane as u8));
+        }
     }
+    let mut last = None;
+    for &bit in f.element {
+        let to = which(bit)?;
+        if last >= Some(to) {
+            return None;
+        }
+        last = Some(to);
+        *out.get_mut(usize::from(to))? = Some(REG);
+    }
+    out.into_iter().collect()
 }
 
-/// The instruction that a chip has for factors of a type.
-fn instruction(chip: &Chip, elem: Elem) -> Option<Fragments> {
-    let elem = elem_of(elem)?;
-    let (k, k_places, m) = match (chip.matrix, elem) {
-        (Matrix::Wmma11, _) => (16, vec![REG; 4], vec![Place::Lane(4), REG, REG, REG]),
-        (Matrix::Wmma12, _) => (16, vec![REG, REG, REG, Place::Lane(4)], vec![REG, REG, REG, Place::Lane(4)]),
-        (Matrix::MfmaA, MmaElem::BF16) => return None,
-        (Matrix::MfmaA, _) | (Matrix::MfmaB, MmaElem::F16 | MmaElem::BF16) => {
-            (16, vec![REG, REG, Place::Lane(4), Place::Lane(5)], vec![REG, REG, Place::Lane(4), Place::Lane(5)])
-        }
-        (Matrix::MfmaB, MmaElem::I8) | (Matrix::MfmaC, MmaElem::F16 | MmaElem::BF16) => (
-            32,
-            vec![REG, REG, REG, Place::Lane(4), Place::Lane(5)],
-            vec![REG, REG, Place::Lane(4), Place::Lane(5)],
-        ),
-        (Matrix::MfmaC, MmaElem::I8) => (
-            64,
-            vec![REG, REG, REG, REG, Place::Lane(4), Place::Lane(5)],
-            vec![REG, REG, Place::Lane(4), Place::Lane(5)],
-        ),
-        (Matrix::None, _) => return None,
+/// As [`places`], of a coordinate that only lanes tell.
+fn lane_places(f: &Fragment, count: u32, which: fn(Bit) -> Option<u8>) -> Option<Vec<Place>> {
+    let only = Fragment { lane: f.lane, element: &[] };
+    places(&only, count, which)
+}
+
+/// An instruction's places, where it has the form that code generation knows: 16 by 16 results, k in the registers of
+/// its factors and m in those of its result.
+fn of_instruction(op: &'static MatrixOp) -> Option<Fragments> {
+    if (op.m, op.n) != (16, 16) || !op.k.is_power_of_two() {
+        return None;
+    }
+    let (factor, result) = (&op.layout.factor, &op.layout.result);
+    Some(Fragments {
+        inst: Some(op),
+        rows: lane_places(factor, 4, |b| if let Bit::Outer(i) = b { Some(i) } else { None })?,
+        k: places(factor, op.k.trailing_zeros(), |b| if let Bit::K(i) = b { Some(i) } else { None })?,
+        m: places(result, 4, |b| if let Bit::M(i) = b { Some(i) } else { None })?,
+        n: lane_places(result, 4, |b| if let Bit::N(i) = b { Some(i) } else { None })?,
+    })
+}
+
+/// The instruction with most work that a chip has for factors of a type and steps of at most `k`.
+fn instruction(chip: &Chip, elem: Elem, k: u32) -> Option<Fragments> {
+    let types: &[(MatrixType, MatrixType)] = match elem {
+        Elem::F16 => &[(MatrixType::F16, MatrixType::F32)],
+        Elem::BF16 => &[(MatrixType::Bf16, MatrixType::F32)],
+        Elem::I8 => &[(MatrixType::I8, MatrixType::I32), (MatrixType::Iu8, MatrixType::I32)],
+        _ => return None,
     };
-    let inst = Some(MmaInst { elem, k, matrix: chip.matrix });
-    Some(Fragments { inst, rows: lanes(0..4), k: k_places, m, n: lanes(0..4) })
+    let fitting = types.iter().filter_map(|&(t, acc)| chip.matrix_products(t, t, acc).ok()).flatten();
+    fitting.filter(|op| op.wave == chip.wave && op.k <= k).find_map(of_instruction)
 }
 
 /// Without an instruction: 4 by 4 results a lane, spread over the lanes.
@@ -70,7 +89,7 @@ fn without(chip: &Chip, [m, n]: [u32; 2]) -> Fragments {
 
 /// How a matrix product is made: the instruction if there is one, and the layouts of a, b and c.
 pub(super) struct Product {
-    pub inst: Option<MmaInst>,
+    pub inst: Option<&'static MatrixOp>,
     pub a: Layout,
     pub b: Layout,
     pub c: Layout,
@@ -95,11 +114,12 @@ fn axis(extent: u32, low: &[Place], waves: &[u8]) -> Axis {
 pub(super) fn product(chip: &Chip, waves: u32, a: Type, b: Type) -> Product {
     let [m, k] = [a.shape.dims()[0], a.shape.dims()[1]];
     let n = b.shape.dims()[0];
-    let f = match instruction(chip, a.elem).filter(|f| k >= f.inst.map_or(0, |i| i.k)) {
+    let f = match instruction(chip, a.elem, k) {
         Some(f) => f,
         None => without(chip, [m, n]),
     };
-    let mut rest = [Axis::bits_of(m) - f.m.len().min(Axis::bits_of(m)), Axis::bits_of(n) - f.n.len().min(Axis::bits_of(n))];
+    let mut rest =
+        [Axis::bits_of(m) - f.m.len().min(Axis::bits_of(m)), Axis::bits_of(n) - f.n.len().min(Axis::bits_of(n))];
     let mut split: [Vec<u8>; 2] = [Vec::new(), Vec::new()];
     for wave in 0..waves.trailing_zeros() as u8 {
         let side = usize::from(rest[1] > rest[0]);

@@ -4,8 +4,8 @@
 //! cross-lane operations and barriers are right. Where two waves touch the same byte of LDS with no barrier between, and
 //! one of them writes another value, it is an error, whatever the order that would have come out.
 
-use super::ir::{Address, Bin, Block, Cmp, LaneKernel, MmaElem, MmaInst, Op, Space, Un, Val};
-use crate::target::amd::Matrix;
+use super::ir::{Address, Bin, Block, Cmp, LaneKernel, Op, Space, Un, Val};
+use crate::target::amd::{MatrixOp, MatrixType};
 use cranelift_entity::SecondaryMap;
 use half::{bf16, f16};
 use hrx_ir::tile;
@@ -98,7 +98,8 @@ impl Machine<'_> {
             if let Op::For { bounds, inits, params, body, yields } = &inst.op {
                 let [mut i, upper, step] =
                     [self.uniform(bounds[0])? as i32, self.uniform(bounds[1])? as i32, self.uniform(bounds[2])? as i32];
-                let mut carried = inits.iter().map(|&v| Ok(self.get(v)?.to_vec())).collect::<Result<Vec<_>, Fault>>()?;
+                let mut carried =
+                    inits.iter().map(|&v| Ok(self.get(v)?.to_vec())).collect::<Result<Vec<_>, Fault>>()?;
                 while i < upper {
                     self.values[params[0]] = vec![i as u32; self.lanes];
                     for (&p, v) in params[1..].iter().zip(&carried) {
@@ -145,7 +146,9 @@ impl Machine<'_> {
             Op::Bin(op, a, b) => self.map(&[*a, *b], |x| binary(*op, x[0], x[1])),
             Op::Cmp(op, a, b) => self.map(&[*a, *b], |x| Ok(u32::from(compare(*op, x[0], x[1])))),
             Op::Select(c, a, b) => self.map(&[*c, *a, *b], |x| Ok(if x[0] != 0 { x[1] } else { x[2] })),
-            Op::Fma(a, b, c) => self.map(&[*a, *b, *c], |x| Ok(float(x[0]).mul_add(float(x[1]), float(x[2])).to_bits())),
+            Op::Fma(a, b, c) => {
+                self.map(&[*a, *b, *c], |x| Ok(float(x[0]).mul_add(float(x[1]), float(x[2])).to_bits()))
+            }
             Op::Dot4 { signed, args } => self.map(args, |x| Ok(dot4(*signed, x[0], x[1], x[2]))),
             Op::Dot2(args) => self.map(args, |x| {
                 let half = |w: u32, i: u32| f16::from_bits((w >> (16 * i)) as u16).to_f32();
@@ -162,7 +165,7 @@ impl Machine<'_> {
                 self.phase += 1;
                 Ok(vec![])
             }
-            Op::Mma { inst, a, b, c } => self.mma(*inst, a, b, c),
+            Op::Mma { inst, a, b, c } => self.mma(inst, a, b, c),
             Op::For { .. } => fault("a loop as a plain operation"),
         }
     }
@@ -268,55 +271,44 @@ impl Machine<'_> {
         }
     }
 
-    /// A 16x16 matrix instruction, lane by lane from the documented fragment layouts.
-    fn mma(&self, inst: MmaInst, a: &[Val], b: &[Val], c: &[Val]) -> Result<Vec<Vec<u32>>, Fault> {
+    /// A matrix instruction, element by element from its fragment layouts.
+    fn mma(&self, inst: &MatrixOp, a: &[Val], b: &[Val], c: &[Val]) -> Result<Vec<Vec<u32>>, Fault> {
         let columns = |list: &[Val]| list.iter().map(|&v| self.get(v)).collect::<Result<Vec<_>, _>>();
         let (a, b, c) = (columns(a)?, columns(b)?, columns(c)?);
-        let wave = self.k.wave as usize;
-        let per_word = if inst.elem == MmaElem::I8 { 4 } else { 2 };
-        let a_elements = a.len() * per_word;
-        // Element i of lane l is column k of row l % 16.
-        let k_of = |lane: usize, i: usize| match inst.matrix {
-            Matrix::Wmma11 => i,
-            _ => lane / 16 * a_elements + i,
-        };
-        let row_of = |lane: usize, r: usize| match inst.matrix {
-            Matrix::Wmma11 => 2 * r + lane / 16,
-            Matrix::Wmma12 => 8 * (lane / 16) + r,
-            _ => 4 * (lane / 16) + r,
-        };
-        let element = |columns: &[&[u32]], lane: usize, i: usize| -> f64 {
-            let word = columns[i / per_word][lane];
-            match inst.elem {
-                MmaElem::F16 => f16::from_bits((word >> (16 * (i % 2))) as u16).to_f64(),
-                MmaElem::BF16 => bf16::from_bits((word >> (16 * (i % 2))) as u16).to_f64(),
-                MmaElem::I8 => f64::from((word >> (8 * (i % 4))) as i8),
+        let elements = inst.factor_elements();
+        let bits = inst.a.bits();
+        if a.len() as u32 * 32 != elements * bits || c.len() as u32 != inst.result_elements() {
+            return fault(format!("{inst}: fragments of {} and {} registers", a.len(), c.len()));
+        }
+        let element = |columns: &[&[u32]], lane: usize, i: u32| -> f64 {
+            let word = columns[(i * bits / 32) as usize][lane] >> (i * bits % 32);
+            match inst.a {
+                MatrixType::F16 => f16::from_bits(word as u16).to_f64(),
+                MatrixType::Bf16 => bf16::from_bits(word as u16).to_f64(),
+                _ => f64::from(word as u8 as i8),
             }
         };
         let mut out: Vec<Vec<u32>> = c.iter().map(|r| r.to_vec()).collect();
-        for first in (0..self.lanes).step_by(wave) {
-            let matrix = |columns: &[&[u32]]| {
-                let mut m = vec![vec![0f64; inst.k as usize]; 16];
-                for lane in 0..wave {
-                    for i in 0..a_elements {
-                        m[lane % 16][k_of(lane, i)] = element(columns, first + lane, i);
-                    }
+        for first in (0..self.lanes).step_by(self.k.wave as usize) {
+            let mut factors = [vec![vec![0f64; inst.k as usize]; 16], vec![vec![0f64; inst.k as usize]; 16]];
+            for lane in 0..self.k.wave {
+                for i in 0..elements {
+                    let at = first + lane as usize;
+                    let ((m, k), (bk, n)) = (inst.a_at(lane, i), inst.b_at(lane, i));
+                    factors[0][m as usize][k as usize] = element(&a, at, i);
+                    factors[1][n as usize][bk as usize] = element(&b, at, i);
                 }
-                m
-            };
-            let (ma, mb) = (matrix(&a), matrix(&b));
-            for lane in 0..wave {
-                for r in 0..c.len() {
-                    let (m, n) = (row_of(lane, r), lane % 16);
-                    let old = c[r][first + lane];
-                    let products = (0..inst.k as usize).map(|k| (ma[m][k], mb[n][k]));
-                    out[r][first + lane] = match inst.elem {
-                        MmaElem::I8 => {
-                            products.fold(old as i32, |s, (x, y)| s.wrapping_add((x * y) as i32)) as u32
+            }
+            for lane in 0..self.k.wave {
+                for (r, old) in c.iter().enumerate() {
+                    let Some((m, n)) = inst.d_at(lane, r as u32) else { continue };
+                    let at = first + lane as usize;
+                    let products = factors[0][m as usize].iter().zip(&factors[1][n as usize]);
+                    out[r][at] = match inst.acc {
+                        MatrixType::I32 => {
+                            products.fold(old[at] as i32, |s, (x, y)| s.wrapping_add((x * y) as i32)) as u32
                         }
-                        _ => products
-                            .fold(float(old), |s, (x, y)| (x as f32).mul_add(y as f32, s))
-                            .to_bits(),
+                        _ => products.fold(float(old[at]), |s, (&x, &y)| (x as f32).mul_add(y as f32, s)).to_bits(),
                     };
                 }
             }

@@ -4,6 +4,7 @@
 //! in a word. Control flow is uniform: loops run equally often in all lanes of a workgroup, and what only some lanes do
 //! is a predicate on a load or store. Lanes meet in [`Op::ShuffleXor`], [`Op::Mma`], LDS and [`Op::Barrier`].
 
+use crate::target::amd::MatrixOp;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use hrx_ir::tile;
 
@@ -225,7 +226,7 @@ pub enum Op {
     /// A matrix instruction: fragments a, b, c; the result is a fragment like c.
     Mma {
         /// Which one.
-        inst: MmaInst,
+        inst: &'static MatrixOp,
         /// Registers of a.
         a: Vec<Val>,
         /// Registers of b.
@@ -246,28 +247,6 @@ pub enum Op {
         /// The next values of what is carried.
         yields: Vec<Val>,
     },
-}
-
-/// A matrix instruction, as the lane form knows it: 16x16 results.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct MmaInst {
-    /// What the factors are.
-    pub elem: MmaElem,
-    /// Products that one instruction sums.
-    pub k: u32,
-    /// The fragment layouts.
-    pub matrix: crate::target::amd::Matrix,
-}
-
-/// The type of a matrix instruction's factors.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum MmaElem {
-    /// binary16, sums in f32.
-    F16,
-    /// bfloat16, sums in f32.
-    BF16,
-    /// Signed bytes, sums in i32.
-    I8,
 }
 
 /// An operation and what it defines.

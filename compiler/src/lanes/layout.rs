@@ -116,7 +116,7 @@ impl Layout {
     }
 
     /// The number of elements in each lane.
-    pub fn len(&self) -> u32 {
+    pub fn registers_len(&self) -> u32 {
         self.axes.iter().map(Axis::registers_len).product()
     }
 

@@ -27,15 +27,13 @@ impl LaneKernel {
     fn block(&self, f: &mut fmt::Formatter<'_>, block: &Block, depth: usize) -> fmt::Result {
         for inst in block {
             write!(f, "{:1$}", "", 2 * depth)?;
-            let results: Vec<String> =
-                inst.results.iter().map(|&v| format!("{v}: {}", self.types[v].name())).collect();
+            let results: Vec<String> = inst.results.iter().map(|&v| format!("{v}: {}", self.types[v].name())).collect();
             if !results.is_empty() {
                 write!(f, "{} = ", results.join(", "))?;
             }
             if let Op::For { bounds: [lower, upper, step], inits, params, body, yields } = &inst.op {
                 write!(f, "for {} in {lower}..{upper} step {step}", params[0])?;
-                let carried: Vec<String> =
-                    params[1..].iter().zip(inits).map(|(p, i)| format!("{p} = {i}")).collect();
+                let carried: Vec<String> = params[1..].iter().zip(inits).map(|(p, i)| format!("{p} = {i}")).collect();
                 writeln!(f, " carry ({}) {{", carried.join(", "))?;
                 self.block(f, body, depth + 1)?;
                 writeln!(f, "{:2$}yield {}", "", list(yields), 2 * depth + 2)?;
@@ -76,8 +74,7 @@ impl LaneKernel {
             }
             Op::Barrier => s.write_str("barrier"),
             Op::Mma { inst, a, b, c } => {
-                let elem = name(&inst.elem);
-                write!(s, "mma_{elem}_16x16x{} ({}), ({}), ({})", inst.k, list(a), list(b), list(c))
+                write!(s, "{} ({}), ({}), ({})", inst.mnemonic, list(a), list(b), list(c))
             }
             Op::For { .. } => Ok(()),
         }

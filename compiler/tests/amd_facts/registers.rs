@@ -141,6 +141,7 @@ fn code_of_generic_targets_needs_version_6() {
     for chip in CHIPS {
         let old = llc(chip.name, &["--amdhsa-code-object-version=5"], ir);
         assert_eq!(old.is_ok(), chip.members.is_empty(), "{}: {old:?}", chip.name);
+        assert_eq!(chip.code_object_version() == 6, old.is_err(), "{}", chip.name);
         assert!(llc(chip.name, &["--amdhsa-code-object-version=6"], ir).is_ok(), "{}", chip.name);
     }
 }

@@ -76,7 +76,7 @@ fn check_descriptors(file: &[u8], said: Said, what: &str) {
     }
 }
 
-fn check_all_descriptors(file: &[u8], what: &str) {
+pub fn check_all_descriptors(file: &[u8], what: &str) {
     let said = directives(file);
     assert_eq!(said.len(), read(file, what).kernels.len(), "{what}");
     check_descriptors(file, said, what);

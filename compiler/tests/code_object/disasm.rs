@@ -10,8 +10,9 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// Instructions by their addresses, as llvm-objdump prints them.
-fn printed(file: &[u8]) -> BTreeMap<u64, String> {
-    let text = report("llvm-objdump", &["-d"], file);
+fn printed(file: &[u8], generation: Generation) -> BTreeMap<u64, String> {
+    let halves = if generation >= Generation::Gfx11 { "--mattr=+real-true16" } else { "--mattr=" };
+    let text = report("llvm-objdump", &["-d", halves], file);
     let line = |line: &str| {
         let (text, comment) = line.strip_prefix('\t')?.split_once("//")?;
         let (address, _) = comment.trim().split_once(':')?;
@@ -30,7 +31,7 @@ fn instructions_are_those_of_objdump() {
         for file in [link(object, what).expect("linked"), lld(object, &[])] {
             let hsaco = read(&file, what);
             let processor = hsaco.identity.processor.expect("a known chip");
-            let printed = printed(&file);
+            let printed = printed(&file, processor.generation);
             for kernel in &hsaco.kernels {
                 let wave = kernel.descriptor.wavefront_size().expect("a wave");
                 let lines = disassemble(processor.name, wave, kernel.code).expect("lines");
@@ -55,6 +56,16 @@ fn lanes_of_a_wave_matter() {
     let code = 0x7c94_0300_u32.to_le_bytes();
     let text = |wave| disassemble("gfx1100", wave, &code).expect("lines")[0].text.clone();
     assert_eq!([text(32), text(64)], ["v_cmp_eq_u32_e32 vcc_lo, v0, v1", "v_cmp_eq_u32_e32 vcc, v0, v1"]);
+}
+
+#[test]
+fn halves_of_registers() {
+    // v_mov_b16, which Triton's compiler emits.
+    for chip in ["gfx1100", "gfx1201", "gfx12-generic", "gfx1250"] {
+        let code = 0x7e02_3880_u32.to_le_bytes();
+        let lines = disassemble(chip, 32, &code).expect("lines");
+        assert_eq!(lines[0].text, "v_mov_b16_e32 v1.l, 0", "{chip}");
+    }
 }
 
 #[test]
@@ -154,11 +165,12 @@ fn words_that_llvm_does_not_survive() {
         ("gfx942", [0xd3fb_3351, 0x106d_ff07]),
         ("gfx803", [0xd0d7_00ff, 0]),
         ("gfx906", [0xd289_00ff, 0]),
+        ("gfx1201", [0xbe8a_4fff, 5]),
     ] {
         let code = words.map(u32::to_le_bytes).concat();
         let twice = [&code[..], &code[..]].concat();
         for code in [&code[..], &code[..4], &twice[..]] {
-            let wave = if chip == "gfx1030" { 32 } else { 64 };
+            let wave = if chip.starts_with("gfx1") { 32 } else { 64 };
             let lines = disassemble(chip, wave, code).expect("lines");
             assert_eq!(lines[0].kind, LineKind::Unknown, "{chip}: {words:08x?}: {lines:?}");
         }

@@ -1,9 +1,11 @@
 //! The reader of HSACOs, held to what LLVM's own programs print about the same files.
 
+use crate::descriptor::check_all_descriptors;
 use crate::loaded::{BASE, Loaded};
 use crate::support::{CALL, ONE, VISIBLE, each, lld, object, object_with, report, stripped};
+use hrx_compiler::disasm::LineKind;
 use hrx_compiler::hsaco::{Argument, Hsaco, KernelMetadata, Setting};
-use hrx_compiler::link;
+use hrx_compiler::{disassemble, link};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -169,6 +171,42 @@ fn metadata_says_what_readelf_says() {
         let metadata = hsaco.metadata.expect("metadata");
         assert_eq!(metadata.version, Some(vec![1, 2]), "{what}");
     });
+}
+
+/// Files of other compilers: Triton 3.9 (LLVM 24, without debug information) from a product of f16 matrices, 64 by 64
+/// with steps of 32; clang 22 from OpenCL C, code object version 4, xnack on and sramecc off.
+const FOREIGN: [(&str, &[u8]); 3] = [
+    ("triton-gfx942", include_bytes!("foreign/triton-gfx942.hsaco")),
+    ("triton-gfx1201", include_bytes!("foreign/triton-gfx1201.hsaco")),
+    ("clang-v4-gfx90a", include_bytes!("foreign/clang-v4-gfx90a.hsaco")),
+];
+
+#[test]
+fn files_of_other_compilers() {
+    let mut seen = Vec::new();
+    for (what, file) in FOREIGN {
+        let hsaco = read(file, what);
+        check_all_descriptors(file, what);
+        let said = printed(file);
+        assert_eq!((said.len(), hsaco.kernels.len()), (1, 1), "{what}");
+        let kernel = &hsaco.kernels[0];
+        let metadata = kernel.metadata.as_ref().expect("metadata");
+        assert_eq!(ours(metadata), said[0], "{what}");
+        let processor = hsaco.identity.processor.expect("a known processor");
+        let wave = kernel.descriptor.wavefront_size().expect("a wave");
+        let lines = disassemble(processor.name, wave, kernel.code).expect("lines");
+        assert!(lines.iter().all(|l| l.kind == LineKind::Instruction), "{what}: {lines:?}");
+        let product = lines.iter().filter(|l| l.text.contains("mfma") || l.text.contains("wmma")).count();
+        seen.push((kernel.name, hsaco.identity.to_string(), hsaco.identity.version, wave, product > 0));
+        let vgprs = kernel.descriptor.vgprs().zip(metadata.vgpr_count).expect("counts");
+        assert!(vgprs.0 >= vgprs.1 && vgprs.0 < vgprs.1 + 16, "{what}: {vgprs:?}");
+    }
+    let wanted = [
+        ("mm", "gfx942".to_owned(), 5, 64, true),
+        ("mm", "gfx1201".to_owned(), 5, 32, true),
+        ("shift", "gfx90a:sramecc-:xnack+".to_owned(), 4, 64, false),
+    ];
+    assert_eq!(seen, wanted);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! How the work of a product is cut.
 
 use super::{FAMILY, Linear};
+use crate::cost::{Candidate, Rounds, Term, ranked};
 use crate::facts::{Output, RowCut, TargetShape, TemplateError, WeightType};
 use crate::row::PIECE;
 use hrx_ir::quant::CHUNK;
@@ -74,36 +75,125 @@ pub struct RowsTiling {
 }
 
 impl RowsTiling {
-    /// The cut for a matrix `[n, k]`. A step along K has at least 64 bytes of a row, so that lanes read memory that lies
-    /// together, and wastes as few lanes at the row's end as it can; among steps that waste equally, the longest.
-    pub fn choose(shape: &TargetShape, n: u32, k: u32, weight: WeightType) -> RowsTiling {
-        let chunks_of_row = k.div_ceil(CHUNK);
-        let chunk_bytes = match weight {
-            WeightType::Quant(f) => f.block_bytes.div_ceil(f.chunks()),
-            WeightType::Float(e) => CHUNK * e.bytes(),
-        };
-        // Lanes that one chunk keeps busy: each takes 16 bytes of codes.
-        let lanes_of_chunk = chunk_bytes.div_ceil(16).next_power_of_two() / 2;
-        let longest = (shape.lanes / lanes_of_chunk.max(1)).clamp(1, 32);
-        let least = 64u32.div_ceil(chunk_bytes).next_power_of_two().min(longest);
-        let waste = |c: u32| chunks_of_row.div_ceil(c) * c;
-        let mut chunks = least;
-        let mut c = least;
-        while c <= longest {
-            // A longer step may waste a sixteenth more.
-            if waste(c) * 16 <= waste(chunks) * 17 {
-                chunks = c;
+    /// The cut for `matrices` matrices `[n, k]`: the cheapest of [`RowsTiling::candidates`].
+    pub fn choose(shape: &TargetShape, nk: [u32; 2], weight: WeightType, matrices: u32) -> RowsTiling {
+        let mut found = RowsTiling::candidates(shape, nk, weight, matrices).into_iter().filter(|c| c.refused.is_none());
+        // One chunk of one row a lane is possible whatever the sizes.
+        found.next().map_or(RowsTiling { rows: shape.lanes, chunks: 1, waves: 1 }, |c| c.cut)
+    }
+
+    /// All cuts with their costs, the cheapest first.
+    pub fn candidates(
+        shape: &TargetShape,
+        nk: [u32; 2],
+        weight: WeightType,
+        matrices: u32,
+    ) -> Vec<Candidate<RowsTiling>> {
+        let mut out = Vec::new();
+        for chunks in [1, 2, 4, 8, 16, 32] {
+            for waves in [4, 2, 8, 1] {
+                for registers in [1, 2, 4] {
+                    out.push(rows_cost(shape, nk, weight, matrices, [chunks, waves, registers]));
+                }
             }
-            c *= 2;
         }
-        let rows_of_wave = (shape.lanes / (chunks * lanes_of_chunk.max(1))).max(1);
-        let waves = 4;
-        let registers = match n {
-            0..2048 => 1,
-            2048..16384 => 2,
-            _ => 4,
-        };
-        RowsTiling { rows: (rows_of_wave * waves * registers).min(256), chunks, waves }
+        ranked(out)
+    }
+}
+
+/// Instructions of a lane for the codes of a chunk's 32 elements (unpacked, widened, multiplied), and for its scales.
+const CHUNK_WORK: f64 = 100.0;
+/// Instructions of a lane for the activations of a chunk: loads, their sum, the norm.
+const INPUT_WORK: f64 = 110.0;
+/// Instructions of a step that do not depend on how much it does.
+const STEP_WORK: f64 = 14.0;
+/// Cycles from asking for memory to having it, which the other waves of a SIMD fill.
+const LATENCY: f64 = 600.0;
+/// Instructions of an access to the end of a row that may reach beyond it, for each row of a lane and for the activations.
+const MASKED: f64 = 28.0;
+/// Instructions that LLVM compiles within the time that a decoding kernel may take.
+const LONGEST_ROWS: f64 = 600.0;
+/// Bytes of memory that are fetched together.
+const SECTOR: u32 = 64;
+/// Cycles of the memory unit for each of them.
+const SECTOR_CYCLES: f64 = 4.0;
+/// The fewest bytes of a row that a step reads, where the row has more.
+const SHORTEST: u32 = 32;
+
+/// The cost of a cut in which each wave's lanes have `registers` rows each.
+fn rows_cost(
+    shape: &TargetShape,
+    [n, k]: [u32; 2],
+    weight: WeightType,
+    matrices: u32,
+    [chunks, waves, registers]: [u32; 3],
+) -> Candidate<RowsTiling> {
+    let chunks_of_row = k.div_ceil(CHUNK);
+    let chunk_bytes = match weight {
+        WeightType::Quant(f) => f.block_bytes.div_ceil(f.chunks()),
+        WeightType::Float(e) => CHUNK * e.bytes(),
+    };
+    // Lanes that one chunk keeps busy: each takes 16 bytes of codes.
+    let lanes_of_chunk = (chunk_bytes.div_ceil(16).next_power_of_two() / 2).max(1);
+    let rows_of_wave = shape.lanes / (chunks * lanes_of_chunk).min(shape.lanes);
+    let rows = rows_of_wave * waves * registers;
+    let cut = RowsTiling { rows, chunks, waves };
+    if chunks * lanes_of_chunk > shape.lanes {
+        return Candidate::refused(cut, format!("{chunks} chunks are more than {} lanes read", shape.lanes));
+    }
+    if rows > 256 {
+        return Candidate::refused(cut, format!("{rows} rows are more than a program stores"));
+    }
+    if chunks > chunks_of_row.next_power_of_two() {
+        return Candidate::refused(cut, format!("a row has {chunks_of_row} chunks"));
+    }
+    let segment = chunks * chunk_bytes;
+    if segment < SHORTEST && chunks < chunks_of_row {
+        return Candidate::refused(cut, format!("{segment} bytes of a row a step: lanes would read apart"));
+    }
+    let steps = f64::from(chunks_of_row.div_ceil(chunks));
+    let programs = u64::from(n.div_ceil(rows));
+    let rounds = Rounds::of(programs * u64::from(waves), shape.waves.and_then(|w| w.simds));
+    let per_lane = CHUNK_WORK / f64::from(lanes_of_chunk);
+    let step = f64::from(registers) * per_lane + INPUT_WORK / f64::from(lanes_of_chunk) + STEP_WORK;
+    let ends = 150.0 + f64::from(registers) * (20.0 + 4.0 * f64::from(chunks.trailing_zeros()));
+    // A part of a row that does not fill its sectors makes the memory unit go over more of them.
+    let sectors = f64::from(segment.div_ceil(SECTOR) + u32::from(!segment.is_multiple_of(SECTOR)));
+    let lines = f64::from(rows_of_wave * registers) * sectors;
+    let whole = chunks_of_row.is_multiple_of(chunks);
+    let rest = if whole { 0.0 } else { MASKED * f64::from(registers + 2) };
+    let code =
+        f64::from(matrices) * (f64::from(registers) * per_lane) + INPUT_WORK / f64::from(lanes_of_chunk) + ends + rest;
+    if code > LONGEST_ROWS {
+        return Candidate::refused(cut, format!("about {code:.0} instructions take LLVM too long"));
+    }
+    let beside = rounds.beside();
+    let term = |name, cycles: f64, reason: String| Term { name, cycles: cycles * rounds.factor, reason };
+    Candidate {
+        cut,
+        refused: None,
+        terms: vec![
+            term("work", steps * step, format!("{steps} steps of {step:.0} instructions; {}", rounds.reason)),
+            term("ends", ends, format!("norm before and sum over {chunks} chunks behind, {registers} rows a lane")),
+            term(
+                "memory",
+                steps * lines * SECTOR_CYCLES,
+                format!("{segment} bytes of a row a step: {lines:.0} sectors of {SECTOR} bytes"),
+            ),
+            term(
+                "waiting",
+                steps * LATENCY / beside,
+                format!("{steps} steps, {beside:.0} waves of a SIMD beside one another"),
+            ),
+            term(
+                "rest",
+                steps * rest,
+                match whole {
+                    true => format!("{chunks} divide the row's {chunks_of_row} chunks"),
+                    false => format!("{chunks} do not divide the row's {chunks_of_row} chunks: every access is masked"),
+                },
+            ),
+        ],
     }
 }
 
@@ -122,27 +212,133 @@ pub struct MatrixTiling {
 }
 
 impl MatrixTiling {
-    /// The cut for launches of many tokens.
-    pub fn choose(shape: &TargetShape, n: u32, matrices: u32) -> MatrixTiling {
-        let waves = if shape.lanes == 64 { 4 } else { 8 };
-        // Two matrices at once have half the outputs each; few outputs want more programs.
-        let wide = n >= 4096 && matrices == 1;
-        MatrixTiling { m: 64, n: if wide { 128 } else { 64 }, k: 32, waves: if wide { waves } else { waves / 2 } }
+    /// The cut for `matrices` matrices `[n, k]` and launches of about this many tokens: the cheapest of
+    /// [`MatrixTiling::candidates`].
+    pub fn choose(shape: &TargetShape, [n, k]: [u32; 2], tokens: u32, matrices: u32) -> MatrixTiling {
+        let mut found =
+            MatrixTiling::candidates(shape, [n, k], tokens, matrices).into_iter().filter(|c| c.refused.is_none());
+        found.next().map_or(MatrixTiling { m: 16, n: 16, k: 32, waves: 1 }, |c| c.cut)
+    }
+
+    /// All cuts with their costs, the cheapest first.
+    pub fn candidates(shape: &TargetShape, nk: [u32; 2], tokens: u32, matrices: u32) -> Vec<Candidate<MatrixTiling>> {
+        let mut out = Vec::new();
+        for m in [64, 32, 128, 16] {
+            for n in [64, 128, 32, 16] {
+                for k in [32, 64] {
+                    for waves in [4, 8, 2] {
+                        out.push(matrix_cost(shape, nk, tokens, matrices, MatrixTiling { m, n, k, waves }));
+                    }
+                }
+            }
+        }
+        ranked(out)
     }
 }
+
+/// Instructions for an element of a weight on its way to local memory, and of an activation.
+const STAGE_WEIGHT: f64 = 4.5;
+const STAGE_INPUT: f64 = 2.0;
+/// Instructions for an output behind the products.
+const FINISH: f64 = 14.0;
+/// Instructions that LLVM compiles within the time that a kernel may take.
+const LONGEST_CODE: f64 = 620.0;
+/// Cycles that a step waits for memory and at its barrier.
+const STEP_WAIT: f64 = 500.0;
+
+fn matrix_cost(
+    shape: &TargetShape,
+    [n, k]: [u32; 2],
+    tokens: u32,
+    matrices: u32,
+    cut: MatrixTiling,
+) -> Candidate<MatrixTiling> {
+    let Some(w) = shape.waves else { return Candidate::refused(cut, "vectors have no matrix unit") };
+    let lanes = f64::from(shape.lanes * cut.waves);
+    let local = 2 * (cut.m + matrices * cut.n) * (cut.k + super::matrix::PAD) * 2;
+    if local > w.lds {
+        return Candidate::refused(cut, format!("{local} bytes of LDS, a workgroup has {}", w.lds));
+    }
+    let outputs = f64::from(cut.m * cut.n * matrices) / lanes;
+    if outputs < 4.0 * f64::from(matrices) {
+        return Candidate::refused(cut, format!("{} waves are more than its products", cut.waves));
+    }
+    let registers = (outputs as u32 + 70).next_multiple_of(w.register_granule);
+    if registers > shape.registers {
+        return Candidate::refused(cut, format!("about {registers} registers, a lane has {}", shape.registers));
+    }
+    let stage =
+        f64::from(cut.k) * (STAGE_WEIGHT * f64::from(matrices * cut.n) + STAGE_INPUT * f64::from(cut.m)) / lanes;
+    // A gate's function costs as much as all else.
+    let finish = FINISH * outputs * if matrices > 1 { 1.3 } else { 1.0 };
+    let products = f64::from(cut.m * cut.n * cut.k * matrices) / 4096.0 / f64::from(cut.waves);
+    let code = 1.6 * stage + finish + products * f64::from(1 + w.product_instructions) + 200.0;
+    if code > LONGEST_CODE {
+        return Candidate::refused(cut, format!("about {code:.0} instructions take LLVM too long"));
+    }
+    let steps = f64::from(k.div_ceil(cut.k));
+    let programs = u64::from(n.div_ceil(cut.n)) * u64::from(tokens.div_ceil(cut.m));
+    let rounds = Rounds::of(programs * u64::from(cut.waves), w.simds);
+    // Waves of one SIMD fill each other's waiting.
+    let beside = f64::from((w.register_file / registers).min(w.max_waves).max(1));
+    let wait = STEP_WAIT / beside;
+    let multiply = products * f64::from(w.product_cycles);
+    let term = |name, cycles: f64, reason: String| Term { name, cycles: cycles * rounds.factor, reason };
+    Candidate {
+        cut,
+        refused: None,
+        terms: vec![
+            term(
+                "products",
+                steps * multiply,
+                format!(
+                    "{steps} steps of {products:.0} products a wave at {} cycles; {}",
+                    w.product_cycles, rounds.reason
+                ),
+            ),
+            term("staging", steps * stage, format!("{stage:.0} instructions a step bring both factors to LDS")),
+            term("waiting", steps * wait, format!("about {registers} registers: {beside} waves beside one another")),
+            term("outputs", finish, format!("{outputs} outputs a lane")),
+        ],
+    }
+}
+
+/// Tokens of the launch that a cut for many tokens is chosen for.
+const PROMPT: u32 = 512;
 
 impl LinearCut {
     /// The cut for a matrix `[n, k]` and launches of about this many tokens. `matrices` are multiplied at once.
     pub fn choose(shape: &TargetShape, [n, k]: [u32; 2], weight: WeightType, tokens: u32, matrices: u32) -> LinearCut {
-        if !shape.waves {
+        if shape.waves.is_none() {
             return LinearTiling::choose(shape, tokens).into();
         }
         // f32 weights are multiplied as they are.
         let exact = weight == WeightType::Float(Elem::F32);
         if tokens >= 16 && !exact && k.is_multiple_of(CHUNK) {
-            MatrixTiling::choose(shape, n, matrices).into()
+            MatrixTiling::choose(shape, [n, k], PROMPT, matrices).into()
         } else {
-            RowsTiling::choose(shape, n, k, weight).into()
+            RowsTiling::choose(shape, [n, k], weight, matrices).into()
+        }
+    }
+
+    /// The cuts that [`LinearCut::choose`] chooses from, the chosen one first; only that one for vectors.
+    pub fn candidates(
+        shape: &TargetShape,
+        [n, k]: [u32; 2],
+        weight: WeightType,
+        tokens: u32,
+        matrices: u32,
+    ) -> Vec<Candidate<LinearCut>> {
+        match LinearCut::choose(shape, [n, k], weight, tokens, matrices) {
+            cut @ LinearCut::Vectors(_) => vec![Candidate { cut, terms: Vec::new(), refused: None }],
+            LinearCut::Rows(_) => RowsTiling::candidates(shape, [n, k], weight, matrices)
+                .into_iter()
+                .map(|c| c.map(LinearCut::from))
+                .collect(),
+            LinearCut::Matrix(_) => MatrixTiling::candidates(shape, [n, k], PROMPT, matrices)
+                .into_iter()
+                .map(|c| c.map(LinearCut::from))
+                .collect(),
         }
     }
 
@@ -188,7 +384,8 @@ impl LinearCut {
                 unless(power(t.m, 16, 256) && power(t.n, 16, 256), "m and n are powers of two from 16 to 256")?;
                 unless(power(t.k, 32, 128), "k is 32, 64 or 128")?;
                 unless(power(t.waves, 1, 16), "waves is a power of two up to 16")?;
-                let exact = [Some(l.weight), l.gated.as_ref().map(|g| g.up)].contains(&Some(WeightType::Float(Elem::F32)));
+                let exact =
+                    [Some(l.weight), l.gated.as_ref().map(|g| g.up)].contains(&Some(WeightType::Float(Elem::F32)));
                 unless(!exact, "f32 weights do not fit the f16 of a matrix unit")?;
                 unless(l.k.is_multiple_of(CHUNK), "rows are whole chunks of 32")?;
                 unless(l.input == Output::F32, "a matrix unit's tile is made of f32 rows")?;

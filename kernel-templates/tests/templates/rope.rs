@@ -101,6 +101,10 @@ fn keys_and_values_go_to_their_positions() {
 
 #[test]
 fn wide_and_odd_heads_turn() {
-    check_rope(&Rope { head_dim: 256, n_rot: 256, heads: 2, program_heads: 2, rotation: Rotation::Neox, ..BASE }, &[40], 6);
+    check_rope(
+        &Rope { head_dim: 256, n_rot: 256, heads: 2, program_heads: 2, rotation: Rotation::Neox, ..BASE },
+        &[40],
+        6,
+    );
     check_rope(&Rope { head_dim: 80, n_rot: 32, ..BASE }, &[9, 2], 7);
 }

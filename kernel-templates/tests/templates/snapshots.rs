@@ -6,7 +6,8 @@ use hrx_templates::*;
 
 #[test]
 fn a_norm_that_quantises() {
-    let norm = RmsNorm { k: 576, eps: Real(1e-5), residual: false, indexed: false, output: Output::Q8, cut: RowCut::VECTORS };
+    let norm =
+        RmsNorm { k: 576, eps: Real(1e-5), residual: false, indexed: false, output: Output::Q8, cut: RowCut::VECTORS };
     insta::assert_snapshot!(norm.kernel().expect("supported").to_string());
 }
 

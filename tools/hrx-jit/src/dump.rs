@@ -22,7 +22,7 @@ pub struct Args {
     /// Where to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What to compile for: host, x86-64-v3
+    /// What to compile for: host, x86-64-v3, gfx1100, …
     #[arg(long, default_value = "host", value_parser = target_parser)]
     target: Target,
 }

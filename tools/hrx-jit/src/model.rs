@@ -12,7 +12,7 @@ use std::error::Error;
 use std::path::Path;
 
 /// The most tokens of a step, as sessions have it by default. It decides no kernel.
-const BATCH: u32 = 512;
+pub const BATCH: u32 = 512;
 
 /// A kernel with how often the model's steps launch it.
 pub struct ModelKernel {

@@ -44,14 +44,15 @@ impl Builder<'_> {
         for a in args {
             data.push(self.data_in(a, layout)?);
         }
-        let splats: Vec<Val> = data.iter().filter_map(|d| if let Data::Splat(_, v) = d { Some(*v) } else { None }).collect();
+        let splats: Vec<Val> =
+            data.iter().filter_map(|d| if let Data::Splat(_, v) = d { Some(*v) } else { None }).collect();
         if let Ok(all) = <[Val; N]>::try_from(splats) {
             let v = f(self, all)?;
             let v = self.rounded(out, v);
             return Ok(Data::Splat(out, v));
         }
-        let mut elements = Vec::with_capacity(layout.len() as usize);
-        for r in 0..layout.len() as usize {
+        let mut elements = Vec::with_capacity(layout.registers_len() as usize);
+        for r in 0..layout.registers_len() as usize {
             let regs: Vec<Val> = data
                 .iter()
                 .map(|d| match d {
@@ -250,7 +251,7 @@ impl Builder<'_> {
             Data::Splat(_, v) => {
                 let word = super::tile::pack(&mut self.e, from, &[v]);
                 let word = self.as_word(word);
-                let word = self.from_word(to, word);
+                let word = self.word_as(to, word);
                 Data::Splat(to, super::tile::unpack(&mut self.e, to, word, 0))
             }
             Data::Tile(t) => {
@@ -259,7 +260,7 @@ impl Builder<'_> {
                     .iter()
                     .map(|&w| {
                         let w = self.as_word(w);
-                        self.from_word(to, w)
+                        self.word_as(to, w)
                     })
                     .collect();
                 Data::Tile(Tile { elem: to, words, ..t })
@@ -273,7 +274,7 @@ impl Builder<'_> {
     }
 
     /// A word as the register of a type.
-    fn from_word(&mut self, elem: Elem, w: Val) -> Val {
+    fn word_as(&mut self, elem: Elem, w: Val) -> Val {
         if elem == Elem::F32 { self.e.un(Un::Float, w) } else { w }
     }
 }

@@ -20,7 +20,7 @@ impl Builder<'_> {
             Data::Tile(t) if from == Elem::U8 && to.is_float() => {
                 // An instruction takes a byte of a word as a float.
                 let n = t.pack as usize;
-                let elements: Vec<Val> = (0..t.layout.len() as usize)
+                let elements: Vec<Val> = (0..t.layout.registers_len() as usize)
                     .map(|r| self.e.un(Un::ByteToF((r % n) as u8), t.words[r / n]))
                     .collect();
                 Data::Tile(Tile::from_elements(&mut self.e, to, layout.clone(), &elements))
@@ -63,7 +63,8 @@ impl Builder<'_> {
             return n;
         }
         let bits = 8 * to.bytes();
-        let (low, high) = if to.is_signed() { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
+        let (low, high) =
+            if to.is_signed() { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
         let (low, high) = (self.e.int(low), self.e.int(high));
         let less = if to.is_signed() { Cmp::SLt } else { Cmp::ULt };
         let above = self.e.cmp(less, high, n);

@@ -1,7 +1,8 @@
 //! Emits lane operations: one method an operation, with constants folded and lane-only values placed at the entry.
 
-use crate::lanes::ir::{Address, Bin, Block, Cmp, Inst, LaneKernel, MmaInst, Op, Space, Ty, Un, Val};
+use crate::lanes::ir::{Address, Bin, Block, Cmp, Inst, LaneKernel, Op, Space, Ty, Un, Val};
 use crate::lanes::layout::Place;
+use crate::target::amd::MatrixOp;
 use cranelift_entity::PrimaryMap;
 use std::collections::HashMap;
 
@@ -185,7 +186,8 @@ impl Emitter {
             let m = self.int(i64::from(mask));
             let masked = self.entry_bin(Bin::And, number, m);
             let zero = self.int(0);
-            let key = EntryOp::NotBit(if number == self.lane() { Place::Lane(mask as u8) } else { Place::Wave(mask as u8) });
+            let key =
+                EntryOp::NotBit(if number == self.lane() { Place::Lane(mask as u8) } else { Place::Wave(mask as u8) });
             let clear = self.at_entry(key, Op::Cmp(Cmp::Eq, masked, zero), Ty::B1);
             out = Some(match out {
                 Some(before) => self.bin(Bin::And, before, clear),
@@ -199,8 +201,7 @@ impl Emitter {
     pub fn lane_sum(&mut self, steps: &[(Place, u32)]) -> Val {
         let mut sum = self.int(0);
         // Runs of bits whose steps double go together: ((number >> k) & mask) * step.
-        let mut rest: Vec<(Place, u32)> =
-            steps.iter().copied().filter(|&(p, s)| p != Place::Reg && s != 0).collect();
+        let mut rest: Vec<(Place, u32)> = steps.iter().copied().filter(|&(p, s)| p != Place::Reg && s != 0).collect();
         rest.sort_by_key(|&(p, _)| p);
         let mut at = 0;
         while at < rest.len() {
@@ -307,9 +308,14 @@ impl Emitter {
             return self.constant(bits, ty);
         }
         let ty = match op {
-            Un::Sqrt | Un::Floor | Un::RoundEven | Un::SToF | Un::UToF | Un::ByteToF(_) | Un::HalfToF(_) | Un::Float => {
-                Ty::F32
-            }
+            Un::Sqrt
+            | Un::Floor
+            | Un::RoundEven
+            | Un::SToF
+            | Un::UToF
+            | Un::ByteToF(_)
+            | Un::HalfToF(_)
+            | Un::Float => Ty::F32,
             Un::FToS | Un::FToU | Un::FToHalf | Un::SExt(_) | Un::Bits | Un::BToI => Ty::I32,
             Un::Not => Ty::B1,
         };
@@ -384,7 +390,7 @@ impl Emitter {
         self.push(Op::Barrier, &[]);
     }
 
-    pub fn mma(&mut self, inst: MmaInst, a: Vec<Val>, b: Vec<Val>, c: Vec<Val>) -> Vec<Val> {
+    pub fn mma(&mut self, inst: &'static MatrixOp, a: Vec<Val>, b: Vec<Val>, c: Vec<Val>) -> Vec<Val> {
         let ty = c.first().map_or(Ty::F32, |&v| self.ty(v));
         let n = c.len();
         self.push(Op::Mma { inst, a, b, c }, &vec![ty; n])

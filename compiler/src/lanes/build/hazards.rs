@@ -73,7 +73,11 @@ impl Hazards {
         if barrier {
             self.clear();
         }
-        if writes { self.written.insert(part) } else { self.read.insert(part) };
+        if writes {
+            self.written.insert(part)
+        } else {
+            self.read.insert(part)
+        };
         barrier
     }
 

@@ -155,7 +155,14 @@ impl Builder<'_> {
         }
     }
 
-    pub(super) fn load(&mut self, view: View, index: &[Value], mask: Option<Value>, ty: Type, layout: &Layout) -> Result<Data> {
+    pub(super) fn load(
+        &mut self,
+        view: View,
+        index: &[Value],
+        mask: Option<Value>,
+        ty: Type,
+        layout: &Layout,
+    ) -> Result<Data> {
         let data = &self.k.views[view];
         let (space, base) = self.memory(view);
         let strides = data.strides.clone();
@@ -181,11 +188,11 @@ impl Builder<'_> {
             let mask = masks.as_ref().map(|m| m[i * run as usize]);
             words.extend(self.e.load(at, run * ty.elem.bytes(), mask));
         }
-        Ok(Data::Tile(self.from_loaded(ty.elem, layout.clone(), run, words)))
+        Ok(Data::Tile(self.loaded(ty.elem, layout.clone(), run, words)))
     }
 
     /// The tile of loaded words, each of which has as many elements as fit or as the run had.
-    fn from_loaded(&mut self, elem: Elem, layout: Layout, run: u32, words: Vec<Val>) -> Tile {
+    fn loaded(&mut self, elem: Elem, layout: Layout, run: u32, words: Vec<Val>) -> Tile {
         let words = match element_type(elem) {
             Ty::F32 if elem == Elem::F32 => words.iter().map(|&w| self.e.un(Un::Float, w)).collect(),
             _ => words,
@@ -196,7 +203,7 @@ impl Builder<'_> {
         if pack == want {
             return tile;
         }
-        let all: Vec<usize> = (0..tile.layout.len() as usize).collect();
+        let all: Vec<usize> = (0..tile.layout.registers_len() as usize).collect();
         let layout = tile.layout.clone();
         tile.renamed(&mut self.e, layout, &all)
     }
@@ -217,7 +224,8 @@ impl Builder<'_> {
         let tile = self.tile_in(mask, &of)?;
         let coords = layout.coords();
         let registers = coords.iter().map(|c| {
-            let c: Vec<u32> = c.iter().zip(&tile.layout.axes).map(|(&i, a)| if a.extent() == 1 { 0 } else { i }).collect();
+            let c: Vec<u32> =
+                c.iter().zip(&tile.layout.axes).map(|(&i, a)| if a.extent() == 1 { 0 } else { i }).collect();
             tile.words[tile.layout.register_of(&c)]
         });
         Ok(Some(registers.collect()))
@@ -269,7 +277,7 @@ impl Builder<'_> {
     /// `n` consecutive registers' elements as words to store.
     fn words_of(&mut self, tile: &Tile, first: usize, n: u32) -> Vec<Val> {
         let pack = tile.pack as usize;
-        let whole = first % pack == 0 && (n as usize) % pack == 0;
+        let whole = first.is_multiple_of(pack) && (n as usize).is_multiple_of(pack);
         let words: Vec<Val> = if whole {
             tile.words[first / pack..(first + n as usize) / pack].to_vec()
         } else {
@@ -310,7 +318,7 @@ impl Builder<'_> {
             let at = self.e.lds(lane, base + imm, align.min(power_of_two(base + imm)));
             words.extend(self.e.load(at, run * elem.bytes(), None));
         }
-        self.from_loaded(elem, layout.clone(), run, words)
+        self.loaded(elem, layout.clone(), run, words)
     }
 
     fn lds_places(&mut self, elem: Elem, layout: &Layout, strides: &[u32]) -> (Val, Vec<u32>, u32, u32) {

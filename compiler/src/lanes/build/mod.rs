@@ -24,9 +24,9 @@ use emit::Emitter;
 use hazards::Hazards;
 use hrx_ir::tile::kernel::local_view_bytes;
 use hrx_ir::tile::{BinaryOp, Block, Kernel, Literal, Op, Param, Value, ValueDef, View};
-use std::collections::HashMap;
 pub(super) use products::quadrupled;
 pub(super) use shape::repeated_from;
+use std::collections::HashMap;
 use tile::{Data, Tile, element_type};
 
 /// Local views start at multiples of this.
@@ -100,10 +100,7 @@ pub fn build(k: &Kernel, facts: &'static Chip) -> std::result::Result<LaneKernel
         n => u64::from(scratch_base) + n,
     };
     if lds > u64::from(facts.lds) {
-        return Err(refused(format!(
-            "a workgroup needs {lds} bytes of LDS, {} has {} for one",
-            facts.name, facts.lds
-        )));
+        return Err(refused(format!("a workgroup needs {lds} bytes of LDS, {} has {} for one", facts.name, facts.lds)));
     }
     Ok(b.e.finish(&k.name, facts.wave, k.waves, lds as u32))
 }
@@ -246,6 +243,7 @@ impl Builder<'_> {
             | Op::Select { .. }
             | Op::Convert { .. }
             | Op::Broadcast { .. }
+            | Op::Repeat { .. }
             | Op::Reshape { .. }) => {
                 let mut cheap = !self.k.ty(v).elem.is_float();
                 op.for_each_operand(|a| cheap = cheap && self.is_cheap(a, depth + 1));

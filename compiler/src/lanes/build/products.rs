@@ -64,7 +64,9 @@ impl Builder<'_> {
         match p.inst {
             Some(inst) => {
                 // Fragments: the registers of one step along m, n and k.
-                let steps = |axis: &Axis, size: u32| -> Vec<u32> { (0..axis.extent()).step_by(size as usize).filter(|i| in_registers(axis, *i)).collect() };
+                let steps = |axis: &Axis, size: u32| -> Vec<u32> {
+                    (0..axis.extent()).step_by(size as usize).filter(|i| in_registers(axis, *i)).collect()
+                };
                 let (rows, columns) = (steps(&p.c.axes[0], 16), steps(&p.c.axes[1], 16));
                 let ks: Vec<u32> = (0..p.a.axes[1].extent()).step_by(inst.k as usize).collect();
                 for &k in &ks {

@@ -65,7 +65,14 @@ impl Builder<'_> {
     }
 
     /// Reduces the factor of registers above an axis's bits to one.
-    fn reduce_factor(&mut self, op: ReduceOp, elem: Elem, at: &mut Layout, axis: usize, elements: Vec<Val>) -> Vec<Val> {
+    fn reduce_factor(
+        &mut self,
+        op: ReduceOp,
+        elem: Elem,
+        at: &mut Layout,
+        axis: usize,
+        elements: Vec<Val>,
+    ) -> Vec<Val> {
         let mut elements = elements;
         while at.axes[axis].hi > 1 {
             let n = at.axes[axis].hi;
@@ -92,7 +99,14 @@ impl Builder<'_> {
     }
 
     /// Reduces the highest bit, a register's.
-    fn reduce_registers(&mut self, op: ReduceOp, elem: Elem, at: &mut Layout, axis: usize, elements: &[Val]) -> Vec<Val> {
+    fn reduce_registers(
+        &mut self,
+        op: ReduceOp,
+        elem: Elem,
+        at: &mut Layout,
+        axis: usize,
+        elements: &[Val],
+    ) -> Vec<Val> {
         let mut to = at.clone();
         to.axes[axis].bits.pop();
         let bit = to.axes[axis].bits.len();
@@ -146,8 +160,7 @@ impl Builder<'_> {
         let mut parts: Vec<Vec<Val>> = (0..1u32 << bits.len())
             .map(|which| {
                 // Index bit i of the reduced part is wave bit bits[len - 1 - i].
-                let number: u32 =
-                    bits.iter().rev().enumerate().map(|(i, &k)| (which >> i & 1) << k).sum();
+                let number: u32 = bits.iter().rev().enumerate().map(|(i, &k)| (which >> i & 1) << k).sum();
                 let mut regs = Vec::with_capacity(n as usize);
                 for i in (0..n as usize).step_by(width) {
                     let at = self.reduction_place(first, lane, base + number * row + 4 * i as u32, 4 * width as u32);

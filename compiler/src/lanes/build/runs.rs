@@ -104,13 +104,8 @@ impl Builder<'_> {
         while at < missing.len() {
             let first = missing[at];
             let n = (1..4).take_while(|&n| missing.get(at + n) == Some(&(first + 4 * n as u32))).count() + 1;
-            let address = Address {
-                space: Space::Global(run.view),
-                uniform,
-                lane,
-                imm: first.wrapping_add(row_imm),
-                align: 1,
-            };
+            let address =
+                Address { space: Space::Global(run.view), uniform, lane, imm: first.wrapping_add(row_imm), align: 1 };
             let words = self.e.load(address, 4 * n as u32, mask);
             for (i, w) in words.into_iter().enumerate() {
                 if let Some(scope) = self.headers.last_mut() {
@@ -150,7 +145,14 @@ impl Builder<'_> {
         sum
     }
 
-    pub(super) fn load_run(&mut self, view: View, index: [Value; 2], part: RunPart, ty: Type, layout: &Layout) -> Result<Data> {
+    pub(super) fn load_run(
+        &mut self,
+        view: View,
+        index: [Value; 2],
+        part: RunPart,
+        ty: Type,
+        layout: &Layout,
+    ) -> Result<Data> {
         let format = self.view_content(view)?;
         let n = ty.shape.last();
         let chunks = match part {
@@ -162,7 +164,14 @@ impl Builder<'_> {
     }
 
     /// A part of one block is a run of one chunk, or of all of the block's.
-    pub(super) fn load_block(&mut self, view: View, index: [Value; 2], part: BlockPart, ty: Type, layout: &Layout) -> Result<Data> {
+    pub(super) fn load_block(
+        &mut self,
+        view: View,
+        index: [Value; 2],
+        part: BlockPart,
+        ty: Type,
+        layout: &Layout,
+    ) -> Result<Data> {
         let format = self.view_content(view)?;
         let (part, first, chunks) = match part {
             BlockPart::Codes(c) => (RunPart::Codes, c, 1),
@@ -325,13 +334,8 @@ impl Builder<'_> {
         let per_chunk = (CHUNK / f.group).trailing_zeros() as usize;
         let in_block = f.groups().trailing_zeros() as usize;
         // Bits of the group's number that say which block it is in.
-        let steps: Vec<(Place, u32)> = g
-            .bits
-            .iter()
-            .enumerate()
-            .skip(in_block)
-            .map(|(i, &p)| (p, f.block_bytes << (i - in_block)))
-            .collect();
+        let steps: Vec<(Place, u32)> =
+            g.bits.iter().enumerate().skip(in_block).map(|(i, &p)| (p, f.block_bytes << (i - in_block))).collect();
         let lane = self.e.lane_sum(&steps);
         let block = (g.register >> in_block) * f.block_bytes;
         let chunk_bits = g.bits.get(per_chunk..).unwrap_or_default();

@@ -114,7 +114,7 @@ pub(super) fn pack(e: &mut Emitter, elem: Elem, elements: &[Val]) -> Val {
 impl Tile {
     /// A tile of elements as arithmetic takes them, one for each register, packed as far as the layout allows.
     pub fn from_elements(e: &mut Emitter, elem: Elem, layout: Layout, elements: &[Val]) -> Tile {
-        debug_assert_eq!(elements.len() as u32, layout.len());
+        debug_assert_eq!(elements.len() as u32, layout.registers_len());
         let n = natural_pack(elem).min(layout.vector());
         if n == 1 && natural_pack(elem) == 1 {
             return Tile { elem, layout, pack: 1, words: elements.to_vec() };
@@ -125,7 +125,7 @@ impl Tile {
 
     /// Each register's element, as arithmetic takes it.
     pub fn elements(&self, e: &mut Emitter) -> Vec<Val> {
-        (0..self.layout.len()).map(|r| self.element(e, r as usize)).collect()
+        (0..self.layout.registers_len()).map(|r| self.element(e, r as usize)).collect()
     }
 
     /// One register's element, as arithmetic takes it.
@@ -147,9 +147,9 @@ impl Tile {
         let n = self.pack as usize;
         // Whole words move as they are.
         if n > 1 || want == 1 {
-            let whole = registers.chunks(n).all(|c| {
-                c[0] % n == 0 && c.len() == n && c.iter().enumerate().all(|(i, &r)| r == c[0] + i)
-            });
+            let whole = registers
+                .chunks(n)
+                .all(|c| c[0] % n == 0 && c.len() == n && c.iter().enumerate().all(|(i, &r)| r == c[0] + i));
             if whole {
                 let words = registers.chunks(n).map(|c| self.words[c[0] / n]).collect();
                 return Tile { elem: self.elem, layout, pack: self.pack, words };
@@ -191,7 +191,7 @@ impl Builder<'_> {
     pub(super) fn filled(&mut self, elem: Elem, v: Val, layout: Layout) -> Tile {
         let pack = natural_pack(elem).min(layout.vector());
         let word = self::pack(&mut self.e, elem, &vec![v; pack as usize]);
-        let words = vec![word; (layout.len() / pack) as usize];
+        let words = vec![word; (layout.registers_len() / pack) as usize];
         Tile { elem, layout, pack, words }
     }
 

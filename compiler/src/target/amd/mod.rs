@@ -150,7 +150,7 @@ pub fn find(name: &str) -> Option<&'static Chip> {
 impl Chip {
     /// The version of the code object format that the chip's code is in.
     pub fn code_object_version(&self) -> u32 {
-        if self.name.ends_with("-generic") { 6 } else { 5 }
+        if self.members.is_empty() { 5 } else { 6 }
     }
 
     /// Whether DPP can take any lane of the row by exclusive or, and there is v_permlanex16: from gfx10 on.

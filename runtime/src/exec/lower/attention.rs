@@ -18,7 +18,7 @@ impl Lowerer<'_> {
             return;
         };
         let tokens = if self.mode == Mode::Decode { 1 } else { PREFILL_TOKENS };
-        let tiling = kt::AttentionTiling::choose(&self.shape, n_head / n_kv_head, head_dim, tokens);
+        let tiling = kt::AttentionCut::choose(&self.shape, n_head / n_kv_head, head_dim, tokens);
         let attention = move |output| {
             Request::from(kt::Attention {
                 heads: n_head,

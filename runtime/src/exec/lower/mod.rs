@@ -304,7 +304,13 @@ impl<'g> Lowerer<'g> {
             let from = bufs[0];
             let bufs = self.make(t, Output::Q8);
             let k = self.graph.cols(t);
-            let quantize = kt::Rowwise { k, op: kt::RowOp::Copy, indexed: false, output: Output::Q8, cut: kt::RowCut::choose(&self.shape, k) };
+            let quantize = kt::Rowwise {
+                k,
+                op: kt::RowOp::Copy,
+                indexed: false,
+                output: Output::Q8,
+                cut: kt::RowCut::choose(&self.shape, k),
+            };
             let rows = self.rows(t);
             let of = move |s| match s {
                 Slot::NTokens => Some(Operand::RowCount(rows)),
@@ -387,7 +393,7 @@ impl<'g> Lowerer<'g> {
 
     /// Heads of a program: on waves each head is one.
     fn program_heads(&self, heads: u32) -> u32 {
-        if self.shape.waves { 1 } else { heads }
+        if self.shape.waves.is_some() { 1 } else { heads }
     }
 
     fn input(&self, t: Tensor) -> Operand {
