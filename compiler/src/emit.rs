@@ -26,6 +26,8 @@ pub enum Emit {
     Tile,
     /// Tile IR after all passes, with the registers that each value takes.
     Lane,
+    /// MLIR, after all passes on tile IR and before any of MLIR's. Needs the feature `mlir`.
+    Mlir,
     /// LLVM IR after the mid-level passes.
     Llvm,
     /// Assembly.
@@ -36,8 +38,14 @@ pub enum Emit {
 
 impl Emit {
     /// Each form with its name on command lines.
-    pub const ALL: [(&'static str, Emit); 5] =
-        [("tile", Emit::Tile), ("lane", Emit::Lane), ("llvm", Emit::Llvm), ("asm", Emit::Asm), ("obj", Emit::Obj)];
+    pub const ALL: [(&'static str, Emit); 6] = [
+        ("tile", Emit::Tile),
+        ("lane", Emit::Lane),
+        ("mlir", Emit::Mlir),
+        ("llvm", Emit::Llvm),
+        ("asm", Emit::Asm),
+        ("obj", Emit::Obj),
+    ];
 
     /// The form of that name.
     pub fn from_name(name: &str) -> Option<Emit> {
@@ -107,23 +115,14 @@ thread_local! {
 /// # Errors
 /// If the kernel breaks a rule of tile IR or LLVM refuses it.
 pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, CompileError> {
-    let broken =
-        |e: &dyn std::fmt::Display| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() };
-    hrx_ir::tile::verify(kernel).map_err(|e| broken(&e))?;
-    if form == Emit::Tile {
-        return Ok(kernel.to_string().into_bytes());
+    let lowered = lower(kernel)?;
+    match form {
+        Emit::Tile => return Ok(kernel.to_string().into_bytes()),
+        Emit::Lane => return Ok(lane::print(&lowered).into_bytes()),
+        Emit::Mlir => return mlir_text(&lowered),
+        Emit::Llvm | Emit::Asm | Emit::Obj => {}
     }
-    let lowered = passes::lower(kernel.clone());
-    debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
-    if form == Emit::Lane {
-        return Ok(lane::print(&lowered).into_bytes());
-    }
-    MACHINE.with(|slot| {
-        let mut slot = slot.borrow_mut();
-        if slot.as_ref().is_none_or(|(t, _, _)| t != target) {
-            *slot = Some((target.clone(), Context::create(), machine(target)?));
-        }
-        let Some((_, cx, machine)) = slot.as_ref() else { unreachable!("just filled") };
+    with_machine(target, |cx, machine| {
         let module = match target {
             Target::Host(host) => codegen::module(cx, &lowered, host)?,
             Target::Amd(_) => {
@@ -137,7 +136,48 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, Com
     })
 }
 
-fn run(module: &Module<'_>, machine: &TargetMachine, kernel: &Kernel, form: Emit) -> Result<Vec<u8>, CompileError> {
+/// Checks a kernel and brings it to what code generation takes.
+pub(crate) fn lower(kernel: &Kernel) -> Result<Kernel, CompileError> {
+    hrx_ir::tile::verify(kernel)
+        .map_err(|e| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() })?;
+    let lowered = passes::lower(kernel.clone());
+    debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
+    Ok(lowered)
+}
+
+#[cfg(feature = "mlir")]
+fn mlir_text(lowered: &Kernel) -> Result<Vec<u8>, CompileError> {
+    crate::mlir::text(lowered).map(String::into_bytes)
+}
+
+#[cfg(not(feature = "mlir"))]
+fn mlir_text(lowered: &Kernel) -> Result<Vec<u8>, CompileError> {
+    let reason = "left out of this build; `cargo xtask setup-mlir`, then build with `--features mlir`".into();
+    Err(CompileError::Mlir { kernel: lowered.name.clone(), reason })
+}
+
+/// Gives this thread's context and its machine for a target.
+pub(crate) fn with_machine<T>(
+    target: &Target,
+    f: impl FnOnce(&Context, &TargetMachine) -> Result<T, CompileError>,
+) -> Result<T, CompileError> {
+    MACHINE.with(|slot| {
+        let mut slot = slot.borrow_mut();
+        if slot.as_ref().is_none_or(|(t, _, _)| t != target) {
+            *slot = Some((target.clone(), Context::create(), machine(target)?));
+        }
+        let Some((_, cx, machine)) = slot.as_ref() else { unreachable!("just filled") };
+        f(cx, machine)
+    })
+}
+
+/// Runs LLVM's passes on a module and brings it to a form: LLVM IR, assembly, or else an object.
+pub(crate) fn run(
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    kernel: &Kernel,
+    form: Emit,
+) -> Result<Vec<u8>, CompileError> {
     let llvm = |reason: String| CompileError::Llvm { kernel: kernel.name.clone(), reason };
     module.set_triple(&machine.get_triple());
     module.set_data_layout(&machine.get_target_data().get_data_layout());

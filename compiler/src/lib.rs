@@ -8,6 +8,7 @@
 //! * [`passes`]: tile IR to simpler tile IR; quantised-block operations become byte operations here.
 //! * [`codegen`]: one LLVM function for a kernel. A tile is one LLVM vector for each combination of its leading
 //!   indices, over its last axis; LLVM splits vectors into the registers that the target has.
+//! * `mlir` (feature of that name): a kernel as MLIR, and a second lowering of it to LLVM, through MLIR's own passes.
 //! * [`emit`]: runs LLVM and returns an object, assembly or LLVM's text.
 //! * [`loader`]: maps an object's sections into memory, relocates them and hands out the kernel's entry point.
 
@@ -16,6 +17,8 @@ pub mod emit;
 mod error;
 pub mod lane;
 pub mod loader;
+#[cfg(feature = "mlir")]
+pub mod mlir;
 pub mod passes;
 pub mod target;
 

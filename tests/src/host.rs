@@ -133,6 +133,25 @@ impl Drop for Guarded {
     }
 }
 
+/// A way from tile IR to an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lowering {
+    /// The compiler's own code generation.
+    Own,
+    /// Through MLIR's passes.
+    #[cfg(feature = "mlir")]
+    Mlir,
+}
+
+impl Lowering {
+    /// Those that there are in this build, the compiler's own first.
+    pub const ALL: &[Lowering] = &[
+        Lowering::Own,
+        #[cfg(feature = "mlir")]
+        Lowering::Mlir,
+    ];
+}
+
 /// A kernel compiled for a target that this machine can run.
 pub struct HostKernel<'k> {
     kernel: &'k Kernel,
@@ -145,7 +164,23 @@ impl<'k> HostKernel<'k> {
     /// # Errors
     /// What the compiler or the loader says.
     pub fn new(kernel: &'k Kernel, target: &Target) -> Result<HostKernel<'k>, hrx_compiler::CompileError> {
-        let object = compile(kernel, target)?.object;
+        HostKernel::lowered(kernel, target, Lowering::Own)
+    }
+
+    /// As [`HostKernel::new`], on the way named.
+    ///
+    /// # Errors
+    /// What the compiler or the loader says.
+    pub fn lowered(
+        kernel: &'k Kernel,
+        target: &Target,
+        lowering: Lowering,
+    ) -> Result<HostKernel<'k>, hrx_compiler::CompileError> {
+        let object = match lowering {
+            Lowering::Own => compile(kernel, target)?.object,
+            #[cfg(feature = "mlir")]
+            Lowering::Mlir => hrx_compiler::mlir::emit(kernel, target, hrx_compiler::Emit::Obj)?,
+        };
         Ok(HostKernel { kernel, code: LoadedKernel::load(&object, &kernel.name)? })
     }
 
@@ -228,26 +263,33 @@ pub fn is_approximate(kernel: &Kernel) -> bool {
 /// their results); 8-bit integers, which are rounded from such floats, by one.
 pub const APPROXIMATE: f64 = 1.0 / 262_144.0;
 
-/// Runs a kernel in the interpreter, rounding as a device does, and compiled for every target of this machine, and
-/// compares the bytes of all buffers: to the bit, but for the payloads of NaNs, and [`APPROXIMATE`] where the kernel has
-/// such operations.
+/// Runs a kernel in the interpreter, rounding as a device does, and compiled on every way for every target of this
+/// machine, and compares the bytes of all buffers: to the bit, but for the payloads of NaNs, and [`APPROXIMATE`] where
+/// the kernel has such operations. Compiled code differs in no bit, but for those payloads, between the ways.
 ///
 /// # Errors
 /// A fault in the interpreter, what the compiler says, or the first difference.
 pub fn check(kernel: &Kernel, inputs: &[Input]) -> Result<Buffers, String> {
     let want = interpret(kernel, inputs, &Options::exact()).map_err(|e| e.to_string())?;
     for target in targets() {
-        let compiled = HostKernel::new(kernel, &target).map_err(|e| e.to_string())?;
-        for flush in [Flush::Start, Flush::End] {
-            let got = compiled.run(inputs, flush)?;
-            compare(kernel, inputs, &got, &want).map_err(|e| format!("{} for {}: {e}", kernel.name, target.name()))?;
+        let mut own: Option<Buffers> = None;
+        for &lowering in Lowering::ALL {
+            let place = |e: String| format!("{} for {}, {lowering:?}: {e}", kernel.name, target.name());
+            let compiled = HostKernel::lowered(kernel, &target, lowering).map_err(|e| place(e.to_string()))?;
+            for flush in [Flush::Start, Flush::End] {
+                let got = compiled.run(inputs, flush).map_err(place)?;
+                compare(kernel, inputs, &got, &want, is_approximate(kernel)).map_err(place)?;
+                if let Some(own) = &own {
+                    compare(kernel, inputs, &got, own, false).map_err(|e| place(format!("unlike own code: {e}")))?;
+                }
+                own.get_or_insert(got);
+            }
         }
     }
     Ok(want)
 }
 
-fn compare(kernel: &Kernel, inputs: &[Input], got: &Buffers, want: &Buffers) -> Result<(), String> {
-    let approximate = is_approximate(kernel);
+fn compare(kernel: &Kernel, inputs: &[Input], got: &Buffers, want: &Buffers, approximate: bool) -> Result<(), String> {
     // A slot whose memory another one writes is compared there.
     let shared = |slot: usize| inputs.iter().any(|i| matches!(i, Input::Same(of) if *of == slot));
     for (slot, param) in kernel.params.iter().enumerate() {

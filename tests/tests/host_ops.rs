@@ -3,7 +3,7 @@
 
 use hrx_ir::tile::interp::{FaultKind, Options};
 use hrx_ir::tile::{Access, BinaryOp, Builder, CmpOp, Elem, Kernel, Op, ReduceOp, UnaryOp, Value, View, result_type};
-use hrx_tests::host::{Flush, HostKernel, Input, check, decode, encode, interpret, targets};
+use hrx_tests::host::{Flush, HostKernel, Input, Lowering, check, decode, encode, interpret, targets};
 
 /// Widths of tiles: a scalar, an odd vector, one register, several.
 const WIDTHS: [u32; 4] = [1, 7, 8, 32];
@@ -94,6 +94,12 @@ fn elementwise(
     let value = f(&mut b, &tiles)?;
     b.store(to, &[at], value, None);
     Some(b.finish())
+}
+
+/// The kernel as every way of compiling it makes it, for every target.
+fn compiled(kernel: &Kernel) -> Vec<HostKernel<'_>> {
+    let ways = |t| Lowering::ALL.iter().map(move |&way| HostKernel::lowered(kernel, &t, way).expect("compiles"));
+    targets().into_iter().flat_map(ways).collect()
 }
 
 fn allowed(b: &Builder, op: &Op) -> bool {
@@ -243,8 +249,8 @@ fn faults_of_integer_arithmetic_have_a_result() {
                 };
                 let want: Vec<u8> =
                     a.iter().zip(&b).flat_map(|p| define(p).to_le_bytes().into_iter().take(size)).collect();
-                for target in targets() {
-                    let out = HostKernel::new(&kernel, &target).unwrap().run(&inputs, Flush::End).unwrap();
+                for run in compiled(&kernel) {
+                    let out = run.run(&inputs, Flush::End).unwrap();
                     let got = out[2].as_deref().expect("a buffer");
                     let differs = got.chunks(size).zip(want.chunks(size)).position(|(g, w)| g != w);
                     let pair = differs.map(|i| (a[i], b[i]));
@@ -361,8 +367,7 @@ fn exponentials_are_as_close_as_documented() {
         let n = inputs.len() / 8 * 8;
         let bytes = encode(Elem::F32, &inputs[inputs.len() - n..]);
         let kernel = elementwise(&[Elem::F32], Elem::F32, 8, n, |b, v| Some(b.unary(op, v[0]))).expect("f32");
-        for target in targets() {
-            let run = HostKernel::new(&kernel, &target).unwrap();
+        for run in compiled(&kernel) {
             let out = run.run(&[Input::Bytes(bytes.clone()), Input::Room(4 * n)], Flush::End).unwrap();
             let got = decode(Elem::F32, out[1].as_deref().expect("a buffer"));
             let mut worst = (0.0, 0.0);

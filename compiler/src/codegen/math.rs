@@ -8,11 +8,15 @@ use hrx_ir::tile::Elem;
 use inkwell::FloatPredicate;
 
 /// exp(r) = 1 + r + r² P(r) for |r| ≤ ln 2 / 2; highest power first.
-const EXP: [f64; 6] =
+pub(crate) const EXP: [f64; 6] =
     [1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1];
 
+/// ln 2 in two parts, the first with few enough bits that whole multiples of it are exact.
+pub(crate) const LN_2: [f64; 2] = [0.693359375, -2.12194440e-4];
+
 /// tanh(x) = x + x³ P(x²) for |x| < 0.625; highest power first.
-const TANH: [f64; 5] = [-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1];
+pub(crate) const TANH: [f64; 5] =
+    [-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1];
 
 impl<'c> Codegen<'c, '_> {
     fn horner(&self, x: Reg<'c>, coefficients: &[f64]) -> Result<Reg<'c>> {
@@ -34,8 +38,8 @@ impl<'c> Codegen<'c, '_> {
         let y = self.select_reg(low, f(-104.0), y)?;
         let scaled = self.float_op(FloatOp::Mul, y, f(std::f64::consts::LOG2_E))?;
         let n = self.float_intrinsic("llvm.roundeven", &[scaled])?;
-        let r = self.fma(n, f(-0.693359375), y)?;
-        let r = self.fma(n, f(2.12194440e-4), r)?;
+        let r = self.fma(n, f(-LN_2[0]), y)?;
+        let r = self.fma(n, f(-LN_2[1]), r)?;
         let p = self.horner(r, &EXP)?;
         let square = self.float_op(FloatOp::Mul, r, r)?;
         let e = self.fma(p, square, r)?;

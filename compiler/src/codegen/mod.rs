@@ -10,7 +10,7 @@
 mod block;
 mod dot;
 mod elementwise;
-mod math;
+pub(crate) mod math;
 mod memory;
 mod reg;
 mod shape;
