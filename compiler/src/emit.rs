@@ -152,8 +152,9 @@ fn mlir_text(lowered: &Kernel) -> Result<Vec<u8>, CompileError> {
 
 #[cfg(not(feature = "mlir"))]
 fn mlir_text(lowered: &Kernel) -> Result<Vec<u8>, CompileError> {
-    let reason = "left out of this build; `cargo xtask setup-mlir`, then build with `--features mlir`".into();
-    Err(CompileError::Mlir { kernel: lowered.name.clone(), reason })
+    let reason =
+        "left out of this build; `cargo xtask setup-tests` installs what it needs, `--features mlir` builds it";
+    Err(CompileError::Mlir { kernel: lowered.name.clone(), reason: reason.into() })
 }
 
 /// Gives this thread's context and its machine for a target.

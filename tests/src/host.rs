@@ -263,30 +263,62 @@ pub fn is_approximate(kernel: &Kernel) -> bool {
 /// their results); 8-bit integers, which are rounded from such floats, by one.
 pub const APPROXIMATE: f64 = 1.0 / 262_144.0;
 
-/// Runs a kernel in the interpreter, rounding as a device does, and compiled on every way for every target of this
-/// machine, and compares the bytes of all buffers: to the bit, but for the payloads of NaNs, and [`APPROXIMATE`] where
-/// the kernel has such operations. Compiled code differs in no bit, but for those payloads, between the ways.
-///
-/// # Errors
-/// A fault in the interpreter, what the compiler says, or the first difference.
-pub fn check(kernel: &Kernel, inputs: &[Input]) -> Result<Buffers, String> {
-    let want = interpret(kernel, inputs, &Options::exact()).map_err(|e| e.to_string())?;
-    for target in targets() {
-        let mut own: Option<Buffers> = None;
-        for &lowering in Lowering::ALL {
-            let place = |e: String| format!("{} for {}, {lowering:?}: {e}", kernel.name, target.name());
-            let compiled = HostKernel::lowered(kernel, &target, lowering).map_err(|e| place(e.to_string()))?;
-            for flush in [Flush::Start, Flush::End] {
-                let got = compiled.run(inputs, flush).map_err(place)?;
-                compare(kernel, inputs, &got, &want, is_approximate(kernel)).map_err(place)?;
-                if let Some(own) = &own {
-                    compare(kernel, inputs, &got, own, false).map_err(|e| place(format!("unlike own code: {e}")))?;
+/// A kernel compiled on every way for every target of this machine, to be held against the interpreter.
+pub struct Checker<'k> {
+    kernel: &'k Kernel,
+    codes: Vec<(Target, Vec<(Lowering, HostKernel<'k>)>)>,
+}
+
+impl<'k> Checker<'k> {
+    /// Compiles and loads.
+    ///
+    /// # Errors
+    /// What the compiler or the loader says.
+    pub fn new(kernel: &'k Kernel) -> Result<Checker<'k>, String> {
+        let way = |target: &Target, &lowering: &Lowering| {
+            let compiled = HostKernel::lowered(kernel, target, lowering);
+            compiled.map(|code| (lowering, code)).map_err(|e| format!("{}, {lowering:?}: {e}", target.name()))
+        };
+        let ways = |target: Target| {
+            let codes = Lowering::ALL.iter().map(|l| way(&target, l)).collect::<Result<_, _>>()?;
+            Ok((target, codes))
+        };
+        Ok(Checker { kernel, codes: targets().into_iter().map(ways).collect::<Result<_, String>>()? })
+    }
+
+    /// Runs the kernel in the interpreter, rounding as a device does, and compiled, and compares the bytes of all
+    /// buffers: to the bit, but for the payloads of NaNs, and [`APPROXIMATE`] where the kernel has such operations.
+    /// The ways of compiling differ in no bit, but for those payloads.
+    ///
+    /// # Errors
+    /// A fault in the interpreter, or the first difference.
+    pub fn check(&self, inputs: &[Input]) -> Result<Buffers, String> {
+        let k = self.kernel;
+        let want = interpret(k, inputs, &Options::exact()).map_err(|e| e.to_string())?;
+        for (target, codes) in &self.codes {
+            let mut first: Option<Buffers> = None;
+            for (lowering, code) in codes {
+                let place = |e: String| format!("{} for {}, {lowering:?}: {e}", k.name, target.name());
+                for flush in [Flush::Start, Flush::End] {
+                    let got = code.run(inputs, flush).map_err(place)?;
+                    compare(k, inputs, &got, &want, is_approximate(k)).map_err(place)?;
+                    if let Some(first) = &first {
+                        compare(k, inputs, &got, first, false).map_err(|e| place(format!("not as own code: {e}")))?;
+                    }
+                    first.get_or_insert(got);
                 }
-                own.get_or_insert(got);
             }
         }
+        Ok(want)
     }
-    Ok(want)
+}
+
+/// Compiles a kernel and [checks](Checker::check) it on one set of inputs.
+///
+/// # Errors
+/// What the compiler says, a fault in the interpreter, or the first difference.
+pub fn check(kernel: &Kernel, inputs: &[Input]) -> Result<Buffers, String> {
+    Checker::new(kernel)?.check(inputs)
 }
 
 fn compare(kernel: &Kernel, inputs: &[Input], got: &Buffers, want: &Buffers, approximate: bool) -> Result<(), String> {

@@ -3,7 +3,7 @@
 
 use hrx_ir::tile::interp::{FaultKind, Options};
 use hrx_ir::tile::{Access, BinaryOp, Builder, CmpOp, Elem, Kernel, Op, ReduceOp, UnaryOp, Value, View, result_type};
-use hrx_tests::host::{Flush, HostKernel, Input, Lowering, check, decode, encode, interpret, targets};
+use hrx_tests::host::{Checker, Flush, HostKernel, Input, Lowering, check, decode, encode, interpret, targets};
 
 /// Widths of tiles: a scalar, an odd vector, one register, several.
 const WIDTHS: [u32; 4] = [1, 7, 8, 32];
@@ -109,7 +109,11 @@ fn allowed(b: &Builder, op: &Op) -> bool {
 fn agree(what: &str, kernel: &Kernel, inputs: Vec<Vec<u8>>, out_bytes: usize) {
     let mut inputs: Vec<Input> = inputs.into_iter().map(Input::Bytes).collect();
     inputs.push(Input::Room(out_bytes));
-    check(kernel, &inputs).unwrap_or_else(|e| panic!("{what}: {e}"));
+    fine(what, check(kernel, &inputs));
+}
+
+fn fine<T>(what: &str, result: Result<T, String>) -> T {
+    result.unwrap_or_else(|e| panic!("{what}: {e}"))
 }
 
 /// The types that memory holds.
@@ -279,15 +283,13 @@ fn reductions_of_every_length() {
                     let r = b.reshape(r, &[5]);
                     b.store(y, &[zero], r, None);
                     let kernel = b.finish();
+                    let what = format!("{op:?} of {n} {elem}, axis {axis}");
+                    let checker = fine(&what, Checker::new(&kernel));
                     // Different parts of the list, so that zeros of both signs and NaNs meet in every place.
                     for shift in [0, 1, 3, 8, 20, 61] {
                         let shifted = [&list[4 * shift..], &list[..4 * shift]].concat();
-                        agree(
-                            &format!("{op:?} of {n} {elem}, axis {axis}"),
-                            &kernel,
-                            vec![cycle(elem, &shifted, size)],
-                            20,
-                        );
+                        let inputs = [Input::Bytes(cycle(elem, &shifted, size)), Input::Room(20)];
+                        fine(&what, checker.check(&inputs));
                     }
                 }
             }
@@ -311,6 +313,8 @@ fn products_of_bytes() {
             let sum = b.dot4(a, c, sum);
             b.store(z, &at, sum, None);
             let kernel = b.finish();
+            let what = format!("dot4 of {n} {a_elem}");
+            let checker = fine(&what, Checker::new(&kernel));
             let size = 3 * n as usize;
             // The largest sums that fit, then any.
             let extremes = (vec![127u8; size], vec![0x81u8; size]);
@@ -320,7 +324,7 @@ fn products_of_bytes() {
             for (a, c) in [extremes, least, (any_a, any_b)] {
                 let sums = cycle(Elem::I32, &specials(Elem::I32), size / 4);
                 let inputs = [Input::Bytes(a), Input::Bytes(c), Input::Bytes(sums)];
-                check(&kernel, &inputs).unwrap_or_else(|e| panic!("dot4 of {n} {a_elem}: {e}"));
+                fine(&what, checker.check(&inputs));
             }
         }
     }

@@ -62,7 +62,7 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
             ("sym_name", StringAttribute::new(self.cx, &k.name).into()),
             ("function_type", TypeAttribute::new(ty.into()).into()),
         ];
-        let (_, blocks) = self.structured("func.func", &[], &[], &attributes, &[&types])?;
+        let (_, blocks) = self.structured("func.func", &[], &[], &attributes, (1, &[&types]))?;
         (self.at, self.entry) = (blocks[0], blocks[0]);
 
         let mut arguments = (0..types.len()).map(|i| Ok::<_, Stop>(self.entry.argument(i)?.into()));
@@ -170,7 +170,7 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
         let operands: Vec<Val> = bounds.iter().chain(inits).map(|&v| self.get(v)).collect::<Result<_>>()?;
         let carried: Vec<Type> = inits.iter().map(|&v| self.tile_type(k.ty(v))).collect();
         let params: Vec<Type> = std::iter::once(self.integer(32)).chain(carried.iter().copied()).collect();
-        let (op, blocks) = self.structured("scf.for", &operands, &carried, &[], &[&params])?;
+        let (op, blocks) = self.structured("scf.for", &operands, &carried, &[], (1, &[&params]))?;
         for (i, &param) in k.blocks[body].params.iter().enumerate() {
             self.define(param, blocks[0].argument(i)?.into());
         }

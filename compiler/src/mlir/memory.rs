@@ -3,7 +3,7 @@
 use super::lower::{Lower, Val};
 use super::ops::Named;
 use super::{Result, Stop};
-use hrx_ir::tile::{BlockPart, Elem, Extent, Shape, Type, Value, View};
+use hrx_ir::tile::{BlockPart, Elem, Extent, Op, Shape, Type, Value, View};
 
 /// Which elements of a row are accessed.
 #[derive(Clone, Copy)]
@@ -39,7 +39,10 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
         if self.k.ty(index).shape.rank() > 0 {
             return (0..n).map(|at| self.to_index(self.extract(i, Elem::I32, &[at], &[])?)).collect();
         }
-        let first = self.to_index(i)?;
+        let first = match self.k.as_const_int(index).and_then(|n| u32::try_from(n).ok()) {
+            Some(first) => self.index(first)?,
+            None => self.to_index(i)?,
+        };
         let further = (1..n).map(|at| {
             let at = self.index(at)?;
             self.apply("arith.addi", &[first, at])
@@ -166,7 +169,8 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
         load: impl FnOnce(&Self) -> Result<Val<'c, 'a>>,
     ) -> Result<Val<'c, 'a>> {
         let zero = self.zero(elem, dims)?;
-        let (op, blocks) = self.structured("scf.if", &[condition], &[self.vector(elem, dims)], &[], &[&[], &[]])?;
+        let (op, blocks) =
+            self.structured("scf.if", &[condition], &[self.vector(elem, dims)], &[], (2, &[&[], &[]]))?;
         self.inside(blocks[0], |l| Ok(vec![load(l)?]))?;
         self.inside(blocks[1], |_| Ok(vec![zero]))?;
         Ok(op.result(0)?.into())
@@ -213,12 +217,11 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
             self.op(name, operands, &[], &[self.alignment()])?;
             return Ok(());
         };
-        let (_, blocks) = self.structured("scf.if", &[condition], &[], &[], &[&[], &[]])?;
+        let (_, blocks) = self.structured("scf.if", &[condition], &[], &[], (2, &[&[]]))?;
         self.inside(blocks[0], |l| {
             l.op(name, operands, &[], &[l.alignment()])?;
             Ok(Vec::new())
-        })?;
-        self.inside(blocks[1], |_| Ok(Vec::new()))
+        })
     }
 
     /// Raw fields of a block for each of several rows: bytes of the view's last axis, cast to the fields' type.
@@ -230,7 +233,8 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
         ty: Type,
     ) -> Result<Val<'c, 'a>> {
         let BlockPart::Raw(at) = part else {
-            return Err(Stop("block reads are expanded before they are lowered".into()));
+            let name = Op::LoadBlock { view, index, part, ty }.name();
+            return Err(Stop(format!("{name} is not lowered: passes expand it to block_raw")));
         };
         let [rows, n] = *ty.shape.dims() else { return Err(Stop(format!("block_raw of {ty}"))) };
         let bytes = n * ty.elem.bytes();

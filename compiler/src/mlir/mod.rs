@@ -70,21 +70,46 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> std::result::Result
         return Err(CompileError::Target { target: target.name(), reason });
     }
     let lowered = emit::lower(kernel)?;
+    let refused = |reason| CompileError::Mlir { kernel: kernel.name.clone(), reason };
     emit::with_machine(target, |llvm, machine| {
-        let module = with_context(&lowered, |cx| {
+        let module = with_context(|cx| {
             let mut module = module(cx, &lowered)?;
             let passes = PassManager::new(cx);
             parse_pass_pipeline(passes.as_operation_pass_manager(), PIPELINE)?;
             passes.run(&mut module)?;
             abi::translate(llvm, &module, &lowered)
-        })?;
-        emit::run(&module, machine, kernel, form)
+        });
+        emit::run(&module.map_err(refused)?, machine, kernel, form)
     })
 }
 
-/// The text of a kernel that has been through [`crate::passes::lower`].
-pub(crate) fn text(lowered: &Kernel) -> std::result::Result<String, CompileError> {
-    with_context(lowered, |cx| Ok(module(cx, lowered)?.as_operation().to_string()))
+/// The text of a kernel, with the head of its tile IR in comments: what the arguments are, and the grid. Reads of
+/// quantised blocks must have been expanded, as [`crate::passes::lower`] does.
+///
+/// # Errors
+/// If the kernel breaks a rule of tile IR, has an operation that is not lowered, or MLIR refuses it.
+pub fn text(kernel: &Kernel) -> std::result::Result<String, CompileError> {
+    hrx_ir::tile::verify(kernel)
+        .map_err(|e| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() })?;
+    let module = with_context(|cx| Ok(module(cx, kernel)?.as_operation().to_string()))
+        .map_err(|reason| CompileError::Mlir { kernel: kernel.name.clone(), reason })?;
+    let tile = kernel.to_string();
+    let head = tile.lines().scan(true, |in_head, line| {
+        let keep = *in_head || line.starts_with("  local ");
+        *in_head &= !line.ends_with('{');
+        keep.then_some(line)
+    });
+    let comments: String = head.map(|line| format!("// {}\n", line.trim_end_matches(" {"))).collect();
+    Ok(comments + &module)
+}
+
+/// Lets MLIR parse and verify a text.
+///
+/// # Errors
+/// MLIR's first message, in one line.
+pub fn verify(text: &str) -> std::result::Result<(), String> {
+    // The parser verifies what it has read.
+    with_context(|cx| Module::parse(cx, text).map(|_| ()).ok_or_else(|| Stop("it does not parse".into())))
 }
 
 /// The verified module of a lowered kernel.
@@ -113,7 +138,7 @@ fn context() -> Context {
 }
 
 /// Runs `f` with this thread's context. Its error is MLIR's own first message, if there was one.
-fn with_context<T>(kernel: &Kernel, f: impl FnOnce(&Context) -> Result<T>) -> std::result::Result<T, CompileError> {
+fn with_context<T>(f: impl FnOnce(&Context) -> Result<T>) -> std::result::Result<T, String> {
     CONTEXT.with(|cx| {
         let messages = Rc::new(RefCell::new(Vec::new()));
         let heard = Rc::clone(&messages);
@@ -126,8 +151,7 @@ fn with_context<T>(kernel: &Kernel, f: impl FnOnce(&Context) -> Result<T>) -> st
         result.map_err(|Stop(reason)| {
             let first = messages.borrow().first().cloned().unwrap_or(reason);
             // A message may quote a whole operation.
-            let reason = first.split_whitespace().collect::<Vec<_>>().join(" ");
-            CompileError::Mlir { kernel: kernel.name.clone(), reason }
+            first.split_whitespace().collect::<Vec<_>>().join(" ")
         })
     })
 }

@@ -74,24 +74,22 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
         Ok(self.at.append_operation(op))
     }
 
-    /// Appends an operation with regions of one block each, whose parameters have these types. Returns it with its blocks,
-    /// which are still empty.
+    /// Appends an operation with so many regions. The first ones get a block each, whose parameters have the given types;
+    /// the rest stay without. Returns the operation and the blocks, which are still empty.
     pub(super) fn structured(
         &self,
         name: &str,
         operands: &[Val<'c, 'a>],
         results: &[Type<'c>],
         attributes: &[Named<'c>],
-        blocks: &[&[Type<'c>]],
+        (count, blocks): (usize, &[&[Type<'c>]]),
     ) -> Result<(OperationRef<'c, 'a>, Vec<BlockRef<'c, 'a>>)> {
-        let mut regions = Vec::new();
-        let mut entries = Vec::new();
-        for types in blocks {
+        let regions: Vec<Region> = (0..count).map(|_| Region::new()).collect();
+        let fill = |(region, types): (&Region<'c>, &&[Type<'c>])| {
             let params: Vec<_> = types.iter().map(|&t| (t, self.location)).collect();
-            let region = Region::new();
-            entries.push(region.append_block(Block::new(&params)));
-            regions.push(region);
-        }
+            region.append_block(Block::new(&params))
+        };
+        let entries = regions.iter().zip(blocks).map(fill).collect();
         Ok((self.op_with(name, operands, results, attributes, regions)?, entries))
     }
 
