@@ -27,6 +27,8 @@ pub enum Emit {
     Tile,
     /// Tile IR after all passes, with the registers that each value takes.
     Lane,
+    /// MLIR, after all passes on tile IR and before any of MLIR's. Needs the feature `mlir`.
+    Mlir,
     /// LLVM IR after the mid-level passes.
     Llvm,
     /// Assembly.
@@ -39,9 +41,10 @@ pub enum Emit {
 
 impl Emit {
     /// Each form with its name on command lines.
-    pub const ALL: [(&'static str, Emit); 6] = [
+    pub const ALL: [(&'static str, Emit); 7] = [
         ("tile", Emit::Tile),
         ("lane", Emit::Lane),
+        ("mlir", Emit::Mlir),
         ("llvm", Emit::Llvm),
         ("asm", Emit::Asm),
         ("obj", Emit::Obj),
@@ -140,28 +143,30 @@ thread_local! {
 /// # Errors
 /// If the kernel breaks a rule of tile IR or LLVM refuses it.
 pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, CompileError> {
-    let broken =
-        |e: &dyn std::fmt::Display| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() };
-    hrx_ir::tile::verify(kernel).map_err(|e| broken(&e))?;
-    if form == Emit::Tile {
-        return Ok(kernel.to_string().into_bytes());
-    }
-    match target {
-        Target::Host(_) if form == Emit::Hsaco => Err(CompileError::Target {
+    hrx_ir::tile::verify(kernel)
+        .map_err(|e| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() })?;
+    match (form, target) {
+        (Emit::Tile, _) => Ok(kernel.to_string().into_bytes()),
+        (Emit::Hsaco, Target::Host(_)) => Err(CompileError::Target {
             target: target.name(),
             reason: "only code for AMD GPUs has the form hsaco".into(),
         }),
-        Target::Host(host) => {
-            let lowered = passes::lower_host(kernel.clone());
-            debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
-            if form == Emit::Lane {
-                return Ok(host_lane::print(&lowered).into_bytes());
+        (Emit::Mlir, Target::Amd(_)) => Err(CompileError::Target {
+            target: target.name(),
+            reason: "MLIR is a second way to the host: only its kernels have the form mlir".into(),
+        }),
+        (_, Target::Host(host)) => {
+            let lowered = lowered(passes::lower_host, kernel);
+            match form {
+                Emit::Lane => Ok(host_lane::print(&lowered).into_bytes()),
+                Emit::Mlir => mlir_text(&lowered),
+                _ => with_machine(target, |cx, machine| {
+                    run(&codegen::module(cx, &lowered, host)?, machine, kernel, form)
+                }),
             }
-            with_machine(target, |cx, machine| run(&codegen::module(cx, &lowered, host)?, machine, kernel, form))
         }
-        Target::Amd(chip) => {
-            let lowered = passes::lower_lanes(kernel.clone());
-            debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
+        (_, Target::Amd(chip)) => {
+            let lowered = lowered(passes::lower_lanes, kernel);
             let lanes = lanes::build(&lowered, chip)?;
             if form == Emit::Lane {
                 return Ok(lanes.to_string().into_bytes());
@@ -175,8 +180,35 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, Com
     }
 }
 
-/// Runs `f` with this thread's context and machine for a target.
-fn with_machine<T>(
+/// A verified kernel after a target's passes.
+fn lowered(passes: fn(Kernel) -> Kernel, kernel: &Kernel) -> Kernel {
+    let lowered = passes(kernel.clone());
+    debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
+    lowered
+}
+
+/// Checks a kernel and brings it to what the host's code generation takes.
+#[cfg(feature = "mlir")]
+pub(crate) fn lower(kernel: &Kernel) -> Result<Kernel, CompileError> {
+    hrx_ir::tile::verify(kernel)
+        .map_err(|e| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() })?;
+    Ok(lowered(passes::lower_host, kernel))
+}
+
+#[cfg(feature = "mlir")]
+fn mlir_text(lowered: &Kernel) -> Result<Vec<u8>, CompileError> {
+    crate::mlir::text(lowered).map(String::into_bytes)
+}
+
+#[cfg(not(feature = "mlir"))]
+fn mlir_text(lowered: &Kernel) -> Result<Vec<u8>, CompileError> {
+    let reason =
+        "left out of this build; `cargo xtask setup-tests` installs what it needs, `--features mlir` builds it";
+    Err(CompileError::Mlir { kernel: lowered.name.clone(), reason: reason.into() })
+}
+
+/// Gives this thread's context and its machine for a target.
+pub(crate) fn with_machine<T>(
     target: &Target,
     f: impl FnOnce(&Context, &TargetMachine) -> Result<T, CompileError>,
 ) -> Result<T, CompileError> {
@@ -190,7 +222,13 @@ fn with_machine<T>(
     })
 }
 
-fn run(module: &Module<'_>, machine: &TargetMachine, kernel: &Kernel, form: Emit) -> Result<Vec<u8>, CompileError> {
+/// Runs LLVM's passes on a module and brings it to a form: LLVM IR, assembly, or else an object.
+pub(crate) fn run(
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    kernel: &Kernel,
+    form: Emit,
+) -> Result<Vec<u8>, CompileError> {
     let llvm = |reason: String| CompileError::Llvm { kernel: kernel.name.clone(), reason };
     module.set_triple(&machine.get_triple());
     module.set_data_layout(&machine.get_target_data().get_data_layout());

@@ -35,7 +35,7 @@ pub fn chips_for(kernel: &Kernel, inputs: &[Input]) -> Vec<&'static Chip> {
 ///
 /// # Errors
 /// A kernel that can't be brought to lane form, or a fault in it.
-pub fn run(kernel: &Kernel, inputs: &[Input], chip: &'static Chip) -> Result<Option<Buffers>, String> {
+pub fn run(kernel: &Kernel, inputs: &[Input], chip: &'static Chip) -> Result<Buffers, String> {
     let lowered = lower_lanes(kernel.clone());
     let lanes = build(&lowered, chip).map_err(|e| format!("{}: {e}", chip.name))?;
     let mut memory = Memory::default();
@@ -77,5 +77,5 @@ pub fn run(kernel: &Kernel, inputs: &[Input], chip: &'static Chip) -> Result<Opt
             }
         }
     }
-    Ok(Some(slots.into_iter().map(|s| s.map(|s| memory.buffers[s].clone())).collect()))
+    Ok(slots.into_iter().map(|s| s.map(|s| memory.buffers[s].clone())).collect())
 }
