@@ -159,6 +159,9 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
             Op::Load { view, index, mask, .. } => self.load(*view, index, *mask, self.k.ty(data.results[0]))?,
             Op::Store { view, index, value, mask } => return self.store(*view, index, *value, *mask),
             Op::LoadBlock { view, index, part, ty } => self.load_block(*view, *index, *part, *ty)?,
+            op @ (Op::Mma { .. } | Op::LoadRun { .. }) => {
+                return Err(Stop(format!("{} is not lowered through MLIR", op.name())));
+            }
             op @ (Op::For { .. } | Op::Yield { .. }) => return Err(Stop(format!("{} has no place here", op.name()))),
         };
         self.define(data.results[0], value);

@@ -61,7 +61,7 @@ type Result<T> = std::result::Result<T, Stop>;
 /// If the kernel breaks a rule of tile IR, the target is not the host, or MLIR or LLVM refuses it.
 pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> std::result::Result<Vec<u8>, CompileError> {
     match form {
-        Emit::Tile | Emit::Lane | Emit::Mlir => return emit::emit(kernel, target, form),
+        Emit::Tile | Emit::Lane | Emit::Mlir | Emit::Hsaco => return emit::emit(kernel, target, form),
         Emit::Llvm | Emit::Asm | Emit::Obj => {}
     }
     if !matches!(target, Target::Host(_)) {
