@@ -1,7 +1,7 @@
 //! Constants and operations that go element by element.
 
-use super::{Result, Stop};
 use super::lower::{Lower, Val};
+use super::{Result, Stop};
 use hrx_ir::tile::{BinaryOp, CmpOp, Elem, Literal, Shape, Type, UnaryOp, Value};
 use melior::dialect::arith::{CmpfPredicate, CmpiPredicate};
 

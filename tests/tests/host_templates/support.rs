@@ -8,7 +8,7 @@ pub use interpreted::*;
 use hrx_ir::tile::Op;
 use hrx_ir::tile::interp::Options;
 use hrx_templates::{Slot, Template};
-use hrx_tests::host::{Input, Checker, encode, targets};
+use hrx_tests::host::{Checker, Input, encode, targets};
 
 /// Launches in the interpreter and on this machine; the results are the interpreter's, which the machine's equal.
 pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options) -> Done {
