@@ -10,17 +10,21 @@
 mod asm;
 mod banks;
 mod class;
+mod diff;
 mod flow;
 mod follow;
+mod html;
 mod lines;
 mod mix;
 mod report;
 mod resources;
 mod roofline;
+mod svg;
 mod text;
 mod waits;
 
 pub use class::Class;
+pub use diff::{Change, Diff, KernelDiff, Quantity, diff};
 pub use report::*;
 
 use crate::CompileError;
@@ -39,13 +43,15 @@ pub struct Options<'a> {
     pub kernel: Option<&'a str>,
     /// The board whose roofs are drawn; the chip's typical one without.
     pub board: Option<&'static Board>,
+    /// Work items of a workgroup in x, y and z, for kernels that don't say.
+    pub workgroup: Option<[u32; 3]>,
 }
 
 /// Inspects a code object.
 ///
 /// # Errors
 /// If it is no code object or a damaged one, is for a processor that is not known, or has no such kernel; if a kernel
-/// takes more of something than the chip has; if the board has another chip.
+/// takes more of something than the chip has, or can't be launched with such workgroups; if the board has another chip.
 pub fn inspect(bytes: &[u8], options: &Options<'_>) -> Result<Inspection, CompileError> {
     let hsaco = Hsaco::read(bytes)?;
     let refused = |reason: String| CompileError::CodeObject { reason };
@@ -109,7 +115,7 @@ fn kernel(
         Some(_) => {}
     }
     let resources = resources::resources(kernel, chip, wave);
-    let workgroup = resources::workgroup(kernel, wave);
+    let workgroup = resources::workgroup(kernel, wave, options.workgroup).map_err(refused)?;
     let occupancy = match (chip, &workgroup) {
         (Some(chip), Some(workgroup)) => {
             let found = resources::occupancy(chip, kernel, &resources, workgroup, wave);

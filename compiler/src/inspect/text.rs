@@ -56,7 +56,7 @@ pub fn facts(k: &KernelReport) -> Vec<(&'static str, String)> {
     if let Some(o) = &k.occupancy {
         let (waves, most) = (o.waves_per_simd, o.max_waves_per_simd);
         rows.push(("occupancy", format!("{waves} of {most} waves a SIMD, {} workgroups a {}", o.workgroups, o.block)));
-        rows.push(("limited by", o.limits.join(" and ")));
+        rows.push(("limited by", all_of(&o.limits)));
         if let Some(next) = &o.next {
             let needs = [(next.vgprs, "VGPRs"), (next.sgprs, "SGPRs"), (next.lds_bytes, "bytes of LDS")];
             let needs: Vec<String> = needs.into_iter().filter_map(|(n, what)| Some(format!("{} {what}", n?))).collect();
@@ -65,6 +65,15 @@ pub fn facts(k: &KernelReport) -> Vec<(&'static str, String)> {
         }
     }
     rows
+}
+
+/// Words with commas, and an "and" before the last.
+pub fn all_of(words: &[String]) -> String {
+    match words.split_last() {
+        None => String::new(),
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+    }
 }
 
 fn spills(n: Option<u32>) -> String {

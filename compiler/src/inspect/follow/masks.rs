@@ -38,7 +38,12 @@ pub struct Mask {
 struct Set {
     parent: Active,
     lanes: Option<u64>,
+    /// How often it turned out to be another.
+    revisions: u32,
 }
+
+/// How often a set may turn out to be another before less is taken to be known of it.
+const MOST_REVISIONS: u32 = 8;
 
 /// All sets of active lanes of a kernel.
 #[derive(Debug)]
@@ -54,7 +59,7 @@ pub struct Sets {
 impl Sets {
     /// For waves that start with these lanes.
     pub fn new(full: u64) -> Sets {
-        let all = Set { parent: Active::ALL, lanes: Some(full) };
+        let all = Set { parent: Active::ALL, lanes: Some(full), revisions: 0 };
         Sets { sets: vec![all], by_maker: HashMap::new(), changed: false, full }
     }
 
@@ -90,14 +95,21 @@ impl Sets {
         let next = Active(self.sets.len() as u32);
         let set = *self.by_maker.entry(maker).or_insert(next);
         if set == next {
-            self.sets.push(Set { parent, lanes });
+            self.sets.push(Set { parent, lanes, revisions: 0 });
             return set;
         }
         let parent = if self.is_within(parent, set) { Active::ALL } else { parent };
         let before = self.sets[set.0 as usize];
-        let now =
-            Set { parent: self.common(before.parent, parent), lanes: before.lanes.filter(|_| before.lanes == lanes) };
-        self.changed |= now != before;
+        if (before.parent, before.lanes) == (parent, lanes) {
+            return set;
+        }
+        // The first times may not have seen all ways to here. What does not settle is given up.
+        let revisions = before.revisions + 1;
+        let now = match revisions {
+            ..=MOST_REVISIONS => Set { parent, lanes, revisions },
+            _ => Set { parent: self.common(before.parent, parent), lanes: None, revisions },
+        };
+        self.changed |= (now.parent, now.lanes) != (before.parent, before.lanes);
         self.sets[set.0 as usize] = now;
         set
     }
@@ -195,14 +207,21 @@ mod tests {
     }
 
     #[test]
-    fn sets_that_turn_out_otherwise_know_less() {
+    fn sets_that_turn_out_otherwise_are_that() {
         let mut sets = Sets::new(0xf);
         let a = sets.make(Maker::Inst(1), Active::ALL, Some(1));
         let b = sets.make(Maker::Inst(2), a, Some(1));
         assert!(!sets.changed);
         assert_eq!(sets.make(Maker::Inst(2), Active::ALL, Some(2)), b);
         assert!(sets.changed);
-        assert_eq!((sets.lanes(b), sets.is_within(b, a)), (None, false));
+        assert_eq!((sets.lanes(b), sets.is_within(b, a)), (Some(2), false));
+        for lanes in 0..20 {
+            sets.make(Maker::Inst(2), if lanes % 2 == 0 { a } else { Active::ALL }, Some(lanes));
+        }
+        assert_eq!((sets.lanes(b), sets.is_within(b, a)), (None, false), "it does not settle");
+        sets.changed = false;
+        sets.make(Maker::Inst(2), a, Some(7));
+        assert!(!sets.changed);
     }
 
     #[test]

@@ -14,6 +14,8 @@ mod masks;
 mod scalar;
 mod state;
 mod step;
+#[cfg(test)]
+mod tests;
 mod value;
 mod vector;
 

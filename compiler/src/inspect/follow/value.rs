@@ -565,7 +565,7 @@ mod tests {
             });
             let given: Vec<Sum> =
                 (0..3).map(|i| symbols.value(Origin::Scalar(i as u16), facts[i].0, facts[i].1)).collect();
-            let mut operand = |random: &mut dyn FnMut() -> u32| {
+            let operand = |random: &mut dyn FnMut() -> u32| {
                 let lanes = match random() % 3 {
                     0 => Lanes::All(random() >> (random() % 32)),
                     1 => Lanes::new((0..8).map(|l| l << (random() % 3 * 4)).collect()),
