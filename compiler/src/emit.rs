@@ -2,15 +2,13 @@
 
 use crate::hsaco::Hsaco;
 use crate::target::Chip;
-use crate::{CompileError, Target, amdgpu, codegen, host_lane, lanes, link, passes};
+use crate::{CompileError, Target, amdgpu, codegen, generators, host_lane, lanes, link, passes};
 use hrx_ir::tile::Kernel;
 use inkwell::OptimizationLevel;
 use inkwell::context::Context;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
-use inkwell::targets::{
-    CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
-};
+use inkwell::targets::{CodeModel, FileType, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple};
 use std::cell::RefCell;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -260,29 +258,13 @@ fn set_options(options: &[&CStr]) {
     }
 }
 
-/// The parts of LLVM's targets that emitting code takes.
-const PARTS: InitializationConfig = InitializationConfig {
-    asm_parser: false,
-    asm_printer: true,
-    base: true,
-    disassembler: false,
-    info: true,
-    machine_code: true,
-};
-
 fn machine(target: &Target) -> Result<TargetMachine, CompileError> {
-    static X86: Once = Once::new();
     static AMDGPU: Once = Once::new();
+    generators::register();
     let (triple, cpu, features, level) = match target {
-        Target::Host(h) => {
-            X86.call_once(|| LlvmTarget::initialize_x86(&PARTS));
-            (h.triple(), h.llvm_cpu(), h.llvm_features(), OptimizationLevel::Default)
-        }
+        Target::Host(h) => (h.triple(), h.llvm_cpu(), h.llvm_features(), OptimizationLevel::Default),
         Target::Amd(chip) => {
-            AMDGPU.call_once(|| {
-                LlvmTarget::initialize_amd_gpu(&PARTS);
-                set_options(AMDGPU_OPTIONS);
-            });
+            AMDGPU.call_once(|| set_options(AMDGPU_OPTIONS));
             ("amdgcn-amd-amdhsa", chip.name, String::new(), OptimizationLevel::Less)
         }
     };

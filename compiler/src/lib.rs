@@ -23,6 +23,7 @@ mod codegen;
 pub mod disasm;
 pub mod emit;
 mod error;
+mod generators;
 pub mod host_lane;
 pub mod hsaco;
 pub mod inspect;

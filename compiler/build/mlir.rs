@@ -6,23 +6,16 @@
 //! so modules can pass from one to the other.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
-fn main() -> ExitCode {
-    println!("cargo::rerun-if-changed=build.rs");
+/// With the feature, makes the library and tells cargo where it is.
+pub fn link() -> Result<(), String> {
     if std::env::var_os("CARGO_FEATURE_MLIR").is_none() {
-        return ExitCode::SUCCESS;
+        return Ok(());
     }
-    match c_api() {
-        Ok(dir) => {
-            println!("cargo::rustc-link-search=native={}", dir.display());
-            ExitCode::SUCCESS
-        }
-        Err(reason) => {
-            println!("cargo::error=feature mlir: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    let dir = c_api().map_err(|reason| format!("feature mlir: {reason}"))?;
+    println!("cargo::rustc-link-search=native={}", dir.display());
+    Ok(())
 }
 
 /// Links the archives; returns the folder of the result.
