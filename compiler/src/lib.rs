@@ -14,10 +14,12 @@
 //! * [`mod@link`]: makes an HSACO, which AMD's driver loads, of an object for AMD GPUs.
 //! * [`hsaco`]: reads HSACOs of any compiler: kernels, their descriptors, metadata and code.
 //! * [`disasm`]: AMD code as assembly.
+//! * [`mod@audit`]: looks over what was generated for AMD GPUs: no scratch memory, nothing spilled, and so on.
 //! * [`inspect`]: what a code object's kernels take of a chip, execute and do with memory.
 //! * [`loader`]: maps an object's sections into memory, relocates them and hands out the kernel's entry point.
 
 mod amdgpu;
+pub mod audit;
 mod code_object;
 mod codegen;
 pub mod disasm;
@@ -35,6 +37,7 @@ pub mod mlir;
 pub mod passes;
 pub mod target;
 
+pub use audit::audit;
 pub use disasm::disassemble;
 pub use emit::{Compiled, Emit, compile, compile_all, emit};
 pub use error::CompileError;
