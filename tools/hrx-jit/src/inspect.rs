@@ -1,12 +1,13 @@
 //! `hrx-jit inspect`: what a kernel takes of a chip, executes and does with memory.
 
 use crate::Outcome;
-use crate::model;
 use crate::output::{board_parser, pick, target_parser, write};
 use hrx::compiler::hsaco::Hsaco;
 use hrx::compiler::inspect::{Inspection, Options, inspect};
 use hrx::compiler::target::amd::Board;
 use hrx::compiler::{Target, compile};
+use hrx::exec::model_kernels;
+use hrx::models::ModelGraph;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -105,7 +106,7 @@ fn of_model(args: &Args, name: &str) -> Result<Inspection, Box<dyn Error>> {
     let Some(wanted) = &args.kernel else {
         return Err(format!("{name}: say with --kernel which of its kernels").into());
     };
-    let kernels = model::kernels(&args.file, target)?;
+    let kernels = model_kernels(&ModelGraph::open(&args.file)?.graph, target)?;
     let names: Vec<&str> = kernels.iter().map(|k| k.kernel.name.as_str()).collect();
     let kernel = &kernels[pick(&names, wanted, name)?].kernel;
     let compiled = compile(kernel, target)?;

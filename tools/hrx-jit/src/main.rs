@@ -6,7 +6,6 @@ mod diff;
 mod dump;
 mod inspect;
 mod kernels;
-mod model;
 mod output;
 mod pack;
 mod targets;
