@@ -35,16 +35,15 @@ fn c_api() -> Result<PathBuf, String> {
     let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
     let mut link = Command::new(&compiler);
     link.arg("-shared").arg("-o").arg(&library);
-    link.arg(linker("-soname", &library)).arg(linker("-rpath", &lib)).arg("-Wl,-z,defs");
+    // A path goes to the linker as an argument of its own: `-Wl,` would take it apart at commas.
+    for (option, path) in [("-soname", &library), ("-rpath", &lib)] {
+        link.args(["-Xlinker", option, "-Xlinker"]).arg(path);
+    }
+    link.arg("-Wl,-z,defs");
     link.arg("-Wl,--whole-archive").args(&archives).arg("-Wl,--no-whole-archive");
     link.arg("-L").arg(&lib).args(["-lMLIR", "-lLLVM"]);
     let status = link.status().map_err(|e| format!("{} can't be run: {e}", compiler.display()))?;
     if status.success() { Ok(out) } else { Err(format!("{} can't link {}", compiler.display(), library.display())) }
-}
-
-/// An option of the linker with a path.
-fn linker(option: &str, path: &Path) -> String {
-    format!("-Wl,{option},{}", path.display())
 }
 
 /// MLIR's C API archives in a folder, in the order of their names.
