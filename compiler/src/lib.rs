@@ -9,6 +9,7 @@
 //!   arithmetic; what each kind of target takes is [`passes::lower_host`] and [`passes::lower_lanes`].
 //! * [`codegen`]: one LLVM function for a kernel. A tile is one LLVM vector for each combination of its leading
 //!   indices, over its last axis; LLVM splits vectors into the registers that the target has.
+//! * `mlir` (feature of that name): a kernel as MLIR, and a second lowering of it to LLVM, through MLIR's own passes.
 //! * [`emit`]: runs LLVM and returns an object, assembly or LLVM's text.
 //! * [`mod@link`]: makes an HSACO, which AMD's driver loads, of an object for AMD GPUs.
 //! * [`hsaco`]: reads HSACOs of any compiler: kernels, their descriptors, metadata and code.
@@ -29,6 +30,8 @@ pub mod inspect;
 pub mod lanes;
 pub mod link;
 pub mod loader;
+#[cfg(feature = "mlir")]
+pub mod mlir;
 pub mod passes;
 pub mod target;
 
