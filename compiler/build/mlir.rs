@@ -1,4 +1,4 @@
-//! With the feature `mlir`: makes the libMLIR-C.so that mlir-sys links.
+//! Makes the libMLIR-C.so that mlir-sys links.
 //!
 //! Debian ships MLIR's C API as static archives only (libMLIRCAPI*.a), which need libMLIR.so and libLLVM.so beneath
 //! them. Linked here into one shared library, whose name is its path and which knows where libMLIR.so is, they take
@@ -8,12 +8,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// With the feature, makes the library and tells cargo where it is.
+/// Makes it and tells cargo where it is.
 pub fn link() -> Result<(), String> {
-    if std::env::var_os("CARGO_FEATURE_MLIR").is_none() {
-        return Ok(());
-    }
-    let dir = c_api().map_err(|reason| format!("feature mlir: {reason}"))?;
+    let dir = c_api()?;
     println!("cargo::rustc-link-search=native={}", dir.display());
     Ok(())
 }
