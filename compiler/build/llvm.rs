@@ -1,5 +1,4 @@
-//! Links LLVM: Debian's shared library as a rule, the static archives of the three code generators with the feature
-//! `static-llvm`.
+//! Links LLVM: its shared library as a rule, the static archives of three code generators with the feature `static-llvm`.
 //!
 //! `llvm-sys` could do it, but its ways of linking are features that exclude each other, so that no feature of ours could
 //! choose one; and its static way links every target, and what LLVM itself depends on as shared libraries.
@@ -18,12 +17,13 @@ const COMPONENTS: [&str; 5] = ["x86", "amdgpu", "nvptx", "passes", "executioneng
 /// in addition, z3 is used by Clang's analyzer alone, and libxml2 by the reader of Windows manifests.
 const SYSTEM: [&str; 4] = ["zstd", "z", "stdc++", "gcc_eh"];
 
-/// Tells cargo what to link.
-pub fn link() -> Result<(), String> {
+/// Tells cargo how to link it.
+pub fn link(is_static: bool) -> Result<(), String> {
     println!("cargo::rerun-if-env-changed={PREFIX}");
+    println!("cargo::rerun-if-env-changed=CXX");
     let config = Config::find()?;
     println!("cargo::rustc-link-search=native={}", config.ask(&["--libdir"])?);
-    if std::env::var_os("CARGO_FEATURE_STATIC_LLVM").is_none() {
+    if !is_static {
         for name in library_names(&config.ask(&["--link-shared", "--libnames"])?, ".so")? {
             println!("cargo::rustc-link-lib=dylib={name}");
         }

@@ -1,13 +1,29 @@
-//! What the crate links beside Rust's own: LLVM always, MLIR's C API with the feature `mlir`.
+//! Links LLVM, and MLIR with the feature `mlir`.
 
 mod llvm;
 mod mlir;
 
-fn main() {
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build");
-    for linked in [llvm::link(), mlir::link()] {
-        if let Err(error) = linked {
-            println!("cargo::error={error}");
+    let has = |feature: &str| std::env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
+    match link(has("STATIC_LLVM"), has("MLIR")) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            println!("cargo::error={reason}");
+            ExitCode::FAILURE
         }
     }
+}
+
+fn link(static_llvm: bool, mlir: bool) -> Result<(), String> {
+    if static_llvm && mlir {
+        return Err("features mlir and static-llvm exclude each other: MLIR brings LLVM's shared library".to_owned());
+    }
+    llvm::link(static_llvm)?;
+    if mlir {
+        mlir::link().map_err(|reason| format!("feature mlir: {reason}"))?;
+    }
+    Ok(())
 }

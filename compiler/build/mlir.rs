@@ -1,4 +1,4 @@
-//! With the feature `mlir`: makes the libMLIR-C.so that mlir-sys links.
+//! Makes the libMLIR-C.so that mlir-sys links.
 //!
 //! Debian ships MLIR's C API as static archives only (libMLIRCAPI*.a), which need libMLIR.so and libLLVM.so beneath
 //! them. Linked here into one shared library, whose name is its path and which knows where libMLIR.so is, they take
@@ -8,12 +8,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// With the feature, makes the library and tells cargo where it is.
+/// Makes it and tells cargo where it is.
 pub fn link() -> Result<(), String> {
-    if std::env::var_os("CARGO_FEATURE_MLIR").is_none() {
-        return Ok(());
-    }
-    let dir = c_api().map_err(|reason| format!("feature mlir: {reason}"))?;
+    let dir = c_api()?;
     println!("cargo::rustc-link-search=native={}", dir.display());
     Ok(())
 }
@@ -35,16 +32,15 @@ fn c_api() -> Result<PathBuf, String> {
     let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
     let mut link = Command::new(&compiler);
     link.arg("-shared").arg("-o").arg(&library);
-    link.arg(linker("-soname", &library)).arg(linker("-rpath", &lib)).arg("-Wl,-z,defs");
+    // A path goes to the linker as an argument of its own: `-Wl,` would take it apart at commas.
+    for (option, path) in [("-soname", &library), ("-rpath", &lib)] {
+        link.args(["-Xlinker", option, "-Xlinker"]).arg(path);
+    }
+    link.arg("-Wl,-z,defs");
     link.arg("-Wl,--whole-archive").args(&archives).arg("-Wl,--no-whole-archive");
     link.arg("-L").arg(&lib).args(["-lMLIR", "-lLLVM"]);
     let status = link.status().map_err(|e| format!("{} can't be run: {e}", compiler.display()))?;
     if status.success() { Ok(out) } else { Err(format!("{} can't link {}", compiler.display(), library.display())) }
-}
-
-/// An option of the linker with a path.
-fn linker(option: &str, path: &Path) -> String {
-    format!("-Wl,{option},{}", path.display())
 }
 
 /// MLIR's C API archives in a folder, in the order of their names.

@@ -114,6 +114,9 @@ fn step(flow: &Flow, access: &Access, address: &Sum, followed: &Followed) -> Opt
     Some(i64::from(all as i32))
 }
 
+/// Bytes, from and to.
+type Range = (i64, i64);
+
 struct Touched {
     bytes: u32,
     lines: LineCount,
@@ -123,7 +126,7 @@ struct Touched {
 /// other by what is not known: they may share lines or not.
 fn touched(accesses: &[(&Access, &Sum)], symbols: &Symbols, line: u32) -> Touched {
     // By the multiples of symbols that lanes have: how many low bits of that part are zero, and the bytes from and to.
-    let mut parts: BTreeMap<Vec<u32>, (u32, Vec<(i64, i64)>)> = BTreeMap::new();
+    let mut parts: BTreeMap<Vec<u32>, (u32, Vec<Range>)> = BTreeMap::new();
     let start = accesses[0].1.lanes.at(0);
     for (access, address) in accesses {
         for lane in lanes_of(access.lanes) {
@@ -148,9 +151,9 @@ fn touched(accesses: &[(&Access, &Sum)], symbols: &Symbols, line: u32) -> Touche
 }
 
 /// Ranges in order, those that meet joined.
-fn merged(mut ranges: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+fn merged(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable();
-    let mut all: Vec<(i64, i64)> = Vec::with_capacity(ranges.len());
+    let mut all: Vec<Range> = Vec::with_capacity(ranges.len());
     for (from, to) in ranges {
         match all.last_mut() {
             Some(last) if from <= last.1 => last.1 = last.1.max(to),
@@ -161,7 +164,7 @@ fn merged(mut ranges: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 }
 
 /// Lines that ranges are in, if they start so far from the start of a line.
-fn lines_of(ranges: &[(i64, i64)], base: u32, line: u32) -> u32 {
+fn lines_of(ranges: &[Range], base: u32, line: u32) -> u32 {
     let line_of = |byte: i64| (byte + i64::from(base)).div_euclid(i64::from(line));
     let (mut count, mut next) = (0, i64::MIN);
     for &(from, to) in ranges {

@@ -145,8 +145,10 @@ fn kernel(
     if unknown > 0 {
         notes.push(format!("{unknown} words are no instructions that LLVM knows of {}", processor.name));
     }
-    if said.and_then(|m| m.args.as_ref()).is_some_and(|args| args.iter().any(adds_lds)) {
-        notes.push("launches may add LDS to what the kernel says".into());
+    let uses_lds = insts.iter().any(|i| class::class(i.name()).is_lds());
+    let adds = said.and_then(|m| m.args.as_ref()).is_some_and(|args| args.iter().any(adds_lds));
+    if adds || uses_lds && resources.lds_bytes == 0 {
+        notes.push("launches add LDS to what the kernel says; occupancy is without it".into());
     }
     if flow.too_large {
         notes.push("there are too many jumps to look for loops".into());

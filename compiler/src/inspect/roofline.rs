@@ -2,8 +2,8 @@
 //!
 //! One pass of a wave through a region is counted: operations, bytes, the cycles that its SIMD issues vector instructions
 //! and those that its matrix unit is busy. With all SIMDs at work, memory gives each of them its part of the bandwidth.
-//! What takes longest is the bound; nothing is faster than that, but much may be slower: latencies, LDS, scalar
-//! instructions and waits are not counted.
+//! What takes longest is the bound; nothing is faster than that, but much may be slower: latencies, waits, LDS, scalar
+//! instructions and their loads, scratch memory and images are not counted.
 //!
 //! A SIMD of GCN and CDNA has 16 lanes and takes four cycles for a wave; one of RDNA has 32 (AMD, "RDNA Architecture",
 //! white paper of 2019). Reciprocals, roots and the like run at a quarter of that rate.

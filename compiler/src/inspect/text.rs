@@ -182,7 +182,7 @@ pub fn lds_meaning(a: &LdsAccess) -> String {
 }
 
 /// Instructions with what is to be said of them; those of which the same is to be said are one line.
-fn alike(f: &mut fmt::Formatter<'_>, indent: &str, said: impl Iterator<Item = (usize, String)>) -> fmt::Result {
+fn alike(indent: &str, said: impl Iterator<Item = (usize, String)>) -> String {
     let mut lines: Vec<(usize, String, u32)> = Vec::new();
     for (offset, text) in said {
         match lines.iter_mut().find(|(_, t, _)| *t == text) {
@@ -190,10 +190,11 @@ fn alike(f: &mut fmt::Formatter<'_>, indent: &str, said: impl Iterator<Item = (u
             None => lines.push((offset, text, 0)),
         }
     }
-    lines.iter().try_for_each(|(offset, text, more)| {
+    let shown = lines.iter().map(|(offset, text, more)| {
         let more = if *more > 0 { format!(" and {more} more") } else { String::new() };
-        writeln!(f, "{indent}{offset:#6x}{more}  {text}")
-    })
+        format!("{indent}{offset:#6x}{more}  {text}\n")
+    });
+    shown.collect()
 }
 
 fn global(f: &mut fmt::Formatter<'_>, k: &KernelReport) -> fmt::Result {
@@ -207,14 +208,28 @@ fn global(f: &mut fmt::Formatter<'_>, k: &KernelReport) -> fmt::Result {
             continue;
         }
         writeln!(f, "    {}", region_name(region))?;
+        // Groups of which the same is to be said are said once.
+        let mut said: Vec<(String, String, u32)> = Vec::new();
         for group in groups {
             let of = group.resource.as_ref().map_or(String::new(), |r| format!(", {r}"));
             let what = count(group.offsets.len() as u32, group.class.name());
             let together = if group.offsets.len() > 1 { " together" } else { "" };
             let (bytes, used) = (bytes(i64::from(group.distinct_bytes)), 100.0 * group.used);
-            writeln!(f, "      {what}{of}: {bytes} in {}{together}, {used:.0}% used", lines(group.lines))?;
-            let here = k.global.iter().filter(|a| group.offsets.contains(&a.offset));
-            alike(f, "        ", here.map(|a| (a.offset, global_meaning(a))))?;
+            let head = format!("{what}{of}: {bytes} in {}{together}, {used:.0}% used", lines(group.lines));
+            let here: Vec<_> = k.global.iter().filter(|a| group.offsets.contains(&a.offset)).collect();
+            let key = head.clone() + &here.iter().map(|a| global_meaning(a)).collect::<String>();
+            match said.iter_mut().find(|(other, ..)| *other == key) {
+                Some((.., more)) => *more += 1,
+                None => {
+                    let parts = alike("        ", here.iter().map(|a| (a.offset, global_meaning(a))));
+                    said.push((key, format!("{head}\n{parts}"), 0));
+                }
+            }
+        }
+        for (_, text, more) in said {
+            let (head, parts) = text.split_once('\n').unwrap_or((&text, ""));
+            let more = if more > 0 { format!("; and {more} more like this") } else { String::new() };
+            write!(f, "      {head}{more}\n{parts}")?;
         }
     }
     Ok(())
@@ -230,7 +245,8 @@ fn lds(f: &mut fmt::Formatter<'_>, k: &KernelReport) -> fmt::Result {
         if !here.is_empty() {
             writeln!(f, "    {}", region_name(region))?;
         }
-        alike(f, "      ", here.iter().map(|a| (a.offset, format!("{}, {}", a.class.name(), lds_meaning(a)))))?;
+        let said = here.iter().map(|a| (a.offset, format!("{}, {}", a.class.name(), lds_meaning(a))));
+        f.write_str(&alike("      ", said))?;
     }
     Ok(())
 }

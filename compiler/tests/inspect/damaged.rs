@@ -143,6 +143,32 @@ proptest! {
     }
 
     #[test]
+    fn any_code_gets_a_report(
+        chip in prop_oneof![Just("gfx906"), Just("gfx942"), Just("gfx1030"), Just("gfx1100"), Just("gfx1201")],
+        words in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u32>()), 1..24),
+    ) {
+        thread_local! {
+            static FILES: std::cell::RefCell<std::collections::HashMap<&'static str, Vec<u8>>> = Default::default();
+        }
+        let file = FILES.with(|f| f.borrow_mut().entry(chip).or_insert_with(|| built(STREAM, chip)).clone());
+        let hsaco = hrx_compiler::hsaco::Hsaco::read(&file).expect("read");
+        let places: Vec<usize> = hsaco.kernels.iter().flat_map(|k| {
+            let start = k.code.as_ptr() as usize - file.as_ptr() as usize;
+            (start..start + k.code.len()).step_by(4)
+        }).collect();
+        let mut broken = file.clone();
+        for (to, from, random) in &words {
+            // Half of them are words of the code in another place: loops, jumps and accesses of all kinds.
+            let from = places[from.index(places.len())];
+            let word = if random % 2 == 0 { file[from..from + 4].to_vec() } else { random.to_le_bytes().to_vec() };
+            let to = places[to.index(places.len())];
+            broken[to..to + 4].copy_from_slice(&word);
+        }
+        let found = survives(&broken);
+        prop_assert!(found.is_ok(), "{:?}", found);
+    }
+
+    #[test]
     fn any_bytes_get_a_line(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(survives(&bytes).is_err());
     }

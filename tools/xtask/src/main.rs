@@ -4,6 +4,7 @@
 //! then install what everything else needs.
 
 mod demo;
+mod dist;
 mod models;
 mod setup;
 mod shell;
@@ -19,6 +20,7 @@ const VERBS: &[Verb] = &[
     ("setup-tests", "the same for `test` and the feature `mlir` (Debian: MLIR 22, libclang)", setup::for_tests),
     ("models", "download the two small models into .models (or $HRX_MODELS)", models::run),
     ("demo", "set up, download, build, and run both models", demo::run),
+    ("dist", "build the programs to hand out, with LLVM inside, and check their limits", dist::run),
     ("test", "everything that CI checks; stops at the first failure", test::run),
 ];
 

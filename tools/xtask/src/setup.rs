@@ -1,8 +1,8 @@
 //! What the build and the tests need from the system, and its installation on Debian.
 //!
 //! LLVM is linked as a shared library, so of LLVM's own dependencies (zlib, zstd, libxml2, z3,
-//! Polly) only the run-time packages matter, and those come with `libllvm22`. Static linking would
-//! want their `-dev` packages. A C compiler was needed to build this program and is therefore there.
+//! Polly) only the run-time packages matter, and those come with `libllvm22`. The programs of `dist` are
+//! linked statically and want the `-dev` packages of two of them. A C compiler was needed to build this program and is therefore there.
 //!
 //! MLIR is for the tests only (and for who builds with the feature `mlir`). A library that its Rust
 //! bindings are generated with links LLVM statically, so there some `-dev` packages are needed.
@@ -56,6 +56,18 @@ const TEST_NEEDS: &[Need] = &[
     Need { package: "libzstd-dev", what: "zstd, to link LLVM's TableGen with", present: || links("-lzstd") },
 ];
 
+/// What `dist` needs too: static libraries, and the packer.
+const DIST_NEEDS: &[Need] = &[
+    Need {
+        package: "llvm-22-dev",
+        what: "LLVM 22's static libraries",
+        present: || llvm_prefix().join("lib/libLLVMCore.a").exists(),
+    },
+    Need { package: "zlib1g-dev", what: "zlib's static library", present: || links("-l:libz.a") },
+    Need { package: "libzstd-dev", what: "zstd's static library", present: || links("-l:libzstd.a") },
+    Need { package: "zstd", what: "zstd, to pack with", present: || succeeds(command("zstd").arg("--version")) },
+];
+
 /// Installs what the build needs and the system lacks.
 ///
 /// # Errors
@@ -70,6 +82,14 @@ pub fn run() -> Result<(), String> {
 /// As for [`run`].
 pub fn for_tests() -> Result<(), String> {
     install(&NEEDS.iter().chain(TEST_NEEDS).collect::<Vec<_>>())
+}
+
+/// As [`run`], with what only `dist` needs.
+///
+/// # Errors
+/// As for [`run`].
+pub fn for_dist() -> Result<(), String> {
+    install(&NEEDS.iter().chain(DIST_NEEDS).collect::<Vec<_>>())
 }
 
 fn install(all: &[&Need]) -> Result<(), String> {

@@ -116,11 +116,11 @@ fn numbers([x, y, z]: [u32; 3], wave: u32, symbols: &mut Symbols) -> [Option<Sum
             Some(Sum::number(0)),
         ];
     }
-    if x % wave == 0 {
+    if x.is_multiple_of(wave) {
         let x = each(&|l| l).add(&part(0, waves(x)).scale(&Lanes::All(wave)));
         return [Some(x), Some(part(1, y - 1)), Some(part(2, z - 1))];
     }
-    if wave % x != 0 {
+    if !wave.is_multiple_of(x) {
         return [None, None, None];
     }
     // Whole rows.
@@ -130,11 +130,11 @@ fn numbers([x, y, z]: [u32; 3], wave: u32, symbols: &mut Symbols) -> [Option<Sum
     if z == 1 {
         return [x_numbers, Some(row.add(&part(1, waves(all)).scale(&Lanes::All(rows)))), Some(Sum::number(0))];
     }
-    if y % rows == 0 {
+    if y.is_multiple_of(rows) {
         let y_numbers = row.add(&part(1, y / rows - 1).scale(&Lanes::All(rows)));
         return [x_numbers, Some(y_numbers), Some(part(2, z - 1))];
     }
-    if rows % y == 0 {
+    if rows.is_multiple_of(y) {
         let layers = each(&|l| l / (x * y)).add(&part(2, waves(all)).scale(&Lanes::All(rows / y)));
         return [x_numbers, Some(each(&|l| l / x % y)), Some(layers)];
     }

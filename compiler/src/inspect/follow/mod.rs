@@ -9,6 +9,7 @@
 //! What can't be followed, such as what lanes load, is not known, and nothing is said of accesses that depend on it.
 
 mod access;
+mod arithmetic;
 mod entry;
 mod masks;
 mod scalar;
@@ -117,6 +118,8 @@ impl Walk<'_> {
 
     /// Executes each block once more and takes down what it accesses and compares.
     fn results(mut self) -> Followed {
+        // What was taken for granted on the way may not matter in the end.
+        self.context.assumes_full_tiles = false;
         let mut accesses = Vec::new();
         let mut compared = HashMap::new();
         for block in self.flow.order() {

@@ -1,8 +1,9 @@
 //! Scalar operations: arithmetic on what all lanes share, and on masks of lanes.
 
+use super::arithmetic::{Arithmetic, Bits};
 use super::masks::{Active, Mask, Sets};
 use super::step::{Step, Write};
-use super::value::{Arithmetic, Bits, Lanes, Sum};
+use super::value::{Lanes, Sum};
 use crate::inspect::asm::{File, Operand, Regs, special};
 
 /// Operations that write nothing but the condition bit or a mode.

@@ -2,10 +2,11 @@
 
 use super::super::asm::{File, Inst, Op, Operand, Regs, special};
 use super::super::class::{Class, class};
+use super::arithmetic::Arithmetic;
 use super::entry;
 use super::masks::{Active, Mask, Sets};
 use super::state::{Scalar, State};
-use super::value::{Arithmetic, Lanes, Origin, Sum, Symbols};
+use super::value::{Lanes, Origin, Sum, Symbols};
 use crate::hsaco::Kernel;
 
 /// What is known of all of a kernel while its code is followed.

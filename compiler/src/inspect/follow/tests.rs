@@ -287,8 +287,11 @@ fn two_addresses_of_one_instruction() {
     assert_eq!((addresses[0].lanes.at(0), found.accesses[0].bytes), (256, 4));
 }
 
-/// Operations with their operands and what they do, for random programs.
-const OPS: &[(&str, fn(u32, u32) -> u32)] = &[
+/// What an operation does.
+type Does = fn(u32, u32) -> u32;
+
+/// Operations and what they do, for random programs.
+const OPS: &[(&str, Does)] = &[
     ("v_add_nc_u32_e32", |x, y| x.wrapping_add(y)),
     ("v_sub_nc_u32_e32", |x, y| x.wrapping_sub(y)),
     ("v_and_b32_e32", |x, y| x & y),

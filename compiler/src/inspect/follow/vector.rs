@@ -1,7 +1,8 @@
 //! Vector operations on whole numbers whose results can be followed.
 
+use super::arithmetic::{Arithmetic, Bits};
 use super::step::Step;
-use super::value::{Arithmetic, Bits, Lanes, Sum};
+use super::value::{Lanes, Sum};
 use crate::inspect::asm::{File, Operand, Regs, special};
 
 /// From this offset on, nothing is within the bounds of a buffer: what code adds to send a lane out of bounds.
@@ -136,6 +137,14 @@ const RULES: &[(&[&str], Rule)] = &[
         let shifted = a.shr(&x?, &y?)?;
         a.bits(Bits::And, &shifted, &Sum::number((1 << width) - 1))
     }),
+    (&["v_bfe_i32"], |a, [x, y, z]| {
+        let width = z?.as_number()? & 31;
+        let shifted = a.shr(&x?, &y?)?;
+        let field = a.bits(Bits::And, &shifted, &Sum::number((1 << width) - 1))?;
+        // The sign is the highest bit of the field.
+        let sign = Sum::number(1_u32.checked_shl(width.wrapping_sub(1)).unwrap_or(0));
+        Some(a.bits(Bits::Xor, &field, &sign)?.sub(&sign))
+    }),
     (&["v_mul_lo_u32", "v_mul_lo_i32"], |a, [x, y, _]| a.mul(&x?, &y?)),
     (&["v_mul_u32_u24"], |a, [x, y, _]| product_24(a, &x?, &y?)),
     (&["v_mad_u32_u24"], |a, [x, y, z]| Some(product_24(a, &x?, &y?)?.add(&z?))),
@@ -143,7 +152,7 @@ const RULES: &[(&[&str], Rule)] = &[
     (&["v_mul_hi_u32"], |a, [x, y, _]| {
         let (x, y) = (x?, y?);
         match (x.as_known(), y.as_known()) {
-            (Some(x), Some(y)) => Some(Sum::known(x.with(y, |x, y| (u64::from(x) * u64::from(y) >> 32) as u32))),
+            (Some(x), Some(y)) => Some(Sum::known(x.with(y, |x, y| ((u64::from(x) * u64::from(y)) >> 32) as u32))),
             _ => a.opaque(&[&x, &y]),
         }
     }),
