@@ -7,7 +7,7 @@ use hrx_ir::quant::FORMATS;
 use hrx_ir::tile::random::{Options, random_kernel};
 use hrx_ir::tile::{Elem, Kernel, parse_kernel};
 use hrx_templates::{
-    Activation, Attention, AttentionTiling, Gated, Linear, LinearTiling, Output, Real, Request, RmsNorm, RowOp,
+    Activation, Attention, AttentionTiling, Gated, Linear, LinearTiling, Output, Real, Request, RmsNorm, RowCut, RowOp,
     Rowwise, TargetShape, Template, WeightType,
 };
 use std::io::Write;
@@ -61,10 +61,14 @@ fn templates() -> Vec<Kernel> {
     let one = LinearTiling { tokens: 1, ..tiling };
     all.push(Linear { gated, norm, output: Output::Q8, ..Linear::new(64, 96, q8_0, one) }.into());
     for output in [Output::F32, Output::Q8] {
-        all.push(RmsNorm { k: 96, eps: Real(1e-5), residual: false, indexed: true, output }.into());
-        all.push(Rowwise { k: 96, op: RowOp::Glu(Activation::Silu), indexed: false, output }.into());
+        all.push(
+            RmsNorm { k: 96, eps: Real(1e-5), residual: false, indexed: true, output, cut: RowCut::VECTORS }.into(),
+        );
+        all.push(
+            Rowwise { k: 96, op: RowOp::Glu(Activation::Silu), indexed: false, output, cut: RowCut::VECTORS }.into(),
+        );
     }
-    let tiling = AttentionTiling::choose(&TargetShape { lanes: 8, registers: 16 }, 2, 32, 1);
+    let tiling = AttentionTiling::choose(&TargetShape::vectors(8, 16), 2, 32, 1);
     let (cache, output) = (Elem::F16, Output::F32);
     let heads = Attention {
         heads: 4,
@@ -75,7 +79,7 @@ fn templates() -> Vec<Kernel> {
         scale: Real(0.125),
         softcap: None,
         output,
-        tiling,
+        tiling: tiling.into(),
     };
     all.push(heads.into());
     all.iter().map(|r| r.kernel().unwrap_or_else(|e| panic!("{}: {e}", r.name()))).collect()

@@ -87,7 +87,7 @@ pub fn run(model: &str, kernels: &[ModelKernel], target: &Target, repetitions: u
                     faults.push(format!("{name}: the code is another each time"));
                 }
                 let times: Vec<f64> =
-                    [&[first.clone()], others].concat().iter().map(|c| 1e3 * c.time.as_secs_f64()).collect();
+                    [std::slice::from_ref(first), others].concat().iter().map(|c| 1e3 * c.time.as_secs_f64()).collect();
                 rows.push(KernelRow {
                     name: name.clone(),
                     cpu_ms: median(&times).unwrap_or_default(),
