@@ -87,27 +87,26 @@ impl Builder<'_> {
         Ok(Data::Tile(self.convert_layout(&c, layout)))
     }
 
+    /// Steps along k come first and outputs second: an element that is widened for one output is widened for all of
+    /// them, and must not wait in a register for the other outputs until the first one's sum is done.
     fn mma_by_words(&mut self, elem: Elem, a: &Tile, b: &Tile, c: &mut Tile) -> Result<()> {
         let k = a.layout.axes[1].extent();
-        for (place, at) in c.layout.clone().coords().iter().enumerate() {
-            let mut sum = c.words[place];
-            let mut step = 0;
-            while step < k {
+        let n = a.pack.min(b.pack);
+        let places = c.layout.coords();
+        for step in (0..k).step_by(n as usize) {
+            for (sum, at) in c.words.iter_mut().zip(&places) {
                 let (ra, rb) = (a.layout.register_of(&[at[0], step]), b.layout.register_of(&[at[1], step]));
-                let n = a.pack.min(b.pack);
                 let words = [a.words[ra / a.pack as usize], b.words[rb / b.pack as usize]];
-                sum = match (elem, n) {
-                    (Elem::I8, 4) => self.four(true, [words[0], words[1], sum]),
-                    (Elem::F16, 2) if self.facts.dot2 => self.e.dot2([words[0], words[1], sum]),
-                    (Elem::F16 | Elem::BF16, _) => (0..n as usize).fold(sum, |sum, i| {
+                *sum = match (elem, n) {
+                    (Elem::I8, 4) => self.four(true, [words[0], words[1], *sum]),
+                    (Elem::F16, 2) if self.facts.dot2 => self.e.dot2([words[0], words[1], *sum]),
+                    (Elem::F16 | Elem::BF16, _) => (0..n as usize).fold(*sum, |sum, i| {
                         let (x, y) = (a.element(&mut self.e, ra + i), b.element(&mut self.e, rb + i));
                         self.e.fma(x, y, sum)
                     }),
                     _ => return refuse(format!("a matrix product of {elem}")),
                 };
-                step += n;
             }
-            c.words[place] = sum;
         }
         Ok(())
     }
