@@ -1,14 +1,14 @@
 //! Runs LLVM: a kernel in, an object or a readable form out.
 
-use crate::{CompileError, Target, amdgpu, codegen, host_lane, lanes, link, passes};
+use crate::hsaco::Hsaco;
+use crate::target::Chip;
+use crate::{CompileError, Target, amdgpu, codegen, generators, host_lane, lanes, link, passes};
 use hrx_ir::tile::Kernel;
 use inkwell::OptimizationLevel;
 use inkwell::context::Context;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
-use inkwell::targets::{
-    CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
-};
+use inkwell::targets::{CodeModel, FileType, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple};
 use std::cell::RefCell;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,6 +25,8 @@ pub enum Emit {
     Tile,
     /// Tile IR after all passes, with the registers that each value takes.
     Lane,
+    /// MLIR, after all passes on tile IR and before any of MLIR's. Needs the feature `mlir`.
+    Mlir,
     /// LLVM IR after the mid-level passes.
     Llvm,
     /// Assembly.
@@ -37,9 +39,10 @@ pub enum Emit {
 
 impl Emit {
     /// Each form with its name on command lines.
-    pub const ALL: [(&'static str, Emit); 6] = [
+    pub const ALL: [(&'static str, Emit); 7] = [
         ("tile", Emit::Tile),
         ("lane", Emit::Lane),
+        ("mlir", Emit::Mlir),
         ("llvm", Emit::Llvm),
         ("asm", Emit::Asm),
         ("obj", Emit::Obj),
@@ -69,7 +72,7 @@ pub struct Compiled {
 /// Compiles a kernel.
 ///
 /// # Errors
-/// If the kernel breaks a rule of tile IR or LLVM refuses it.
+/// If the kernel breaks a rule of tile IR, asks for more than the target has, or LLVM refuses it.
 pub fn compile(kernel: &Kernel, target: &Target) -> Result<Compiled, CompileError> {
     let start = thread_time();
     let form = match target {
@@ -77,7 +80,22 @@ pub fn compile(kernel: &Kernel, target: &Target) -> Result<Compiled, CompileErro
         Target::Amd(_) => Emit::Hsaco,
     };
     let object = emit(kernel, target, form)?;
+    if let Target::Amd(chip) = target {
+        fits(kernel, &object, chip)?;
+    }
     Ok(Compiled { object, time: thread_time().saturating_sub(start) })
+}
+
+/// Checks that a code object has its values in registers: what would go to scratch memory is the template's fault, and
+/// slow.
+fn fits(kernel: &Kernel, object: &[u8], chip: &Chip) -> Result<(), CompileError> {
+    let hsaco = Hsaco::read(object)?;
+    let scratch = hsaco.kernels.iter().map(|k| k.descriptor.private_segment_fixed_size).max().unwrap_or(0);
+    if scratch > 0 {
+        let reason = format!("it needs more registers than a lane of {} has ({scratch} bytes beyond)", chip.name);
+        return Err(CompileError::Kernel { kernel: kernel.name.clone(), reason });
+    }
+    Ok(())
 }
 
 /// Processor time that this thread has used.
@@ -123,28 +141,30 @@ thread_local! {
 /// # Errors
 /// If the kernel breaks a rule of tile IR or LLVM refuses it.
 pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, CompileError> {
-    let broken =
-        |e: &dyn std::fmt::Display| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() };
-    hrx_ir::tile::verify(kernel).map_err(|e| broken(&e))?;
-    if form == Emit::Tile {
-        return Ok(kernel.to_string().into_bytes());
-    }
-    match target {
-        Target::Host(_) if form == Emit::Hsaco => Err(CompileError::Target {
+    hrx_ir::tile::verify(kernel)
+        .map_err(|e| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() })?;
+    match (form, target) {
+        (Emit::Tile, _) => Ok(kernel.to_string().into_bytes()),
+        (Emit::Hsaco, Target::Host(_)) => Err(CompileError::Target {
             target: target.name(),
             reason: "only code for AMD GPUs has the form hsaco".into(),
         }),
-        Target::Host(host) => {
-            let lowered = passes::lower_host(kernel.clone());
-            debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
-            if form == Emit::Lane {
-                return Ok(host_lane::print(&lowered).into_bytes());
+        (Emit::Mlir, Target::Amd(_)) => Err(CompileError::Target {
+            target: target.name(),
+            reason: "MLIR is a second way to the host: only its kernels have the form mlir".into(),
+        }),
+        (_, Target::Host(host)) => {
+            let lowered = lowered(passes::lower_host, kernel);
+            match form {
+                Emit::Lane => Ok(host_lane::print(&lowered).into_bytes()),
+                Emit::Mlir => mlir_text(&lowered),
+                _ => with_machine(target, |cx, machine| {
+                    run(&codegen::module(cx, &lowered, host)?, machine, kernel, form)
+                }),
             }
-            with_machine(target, |cx, machine| run(&codegen::module(cx, &lowered, host)?, machine, kernel, form))
         }
-        Target::Amd(chip) => {
-            let lowered = passes::lower_lanes(kernel.clone());
-            debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
+        (_, Target::Amd(chip)) => {
+            let lowered = lowered(passes::lower_lanes, kernel);
             let lanes = lanes::build(&lowered, chip)?;
             if form == Emit::Lane {
                 return Ok(lanes.to_string().into_bytes());
@@ -158,8 +178,35 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, Com
     }
 }
 
-/// Runs `f` with this thread's context and machine for a target.
-fn with_machine<T>(
+/// A verified kernel after a target's passes.
+fn lowered(passes: fn(Kernel) -> Kernel, kernel: &Kernel) -> Kernel {
+    let lowered = passes(kernel.clone());
+    debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
+    lowered
+}
+
+/// Checks a kernel and brings it to what the host's code generation takes.
+#[cfg(feature = "mlir")]
+pub(crate) fn lower(kernel: &Kernel) -> Result<Kernel, CompileError> {
+    hrx_ir::tile::verify(kernel)
+        .map_err(|e| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() })?;
+    Ok(lowered(passes::lower_host, kernel))
+}
+
+#[cfg(feature = "mlir")]
+fn mlir_text(lowered: &Kernel) -> Result<Vec<u8>, CompileError> {
+    crate::mlir::text(lowered).map(String::into_bytes)
+}
+
+#[cfg(not(feature = "mlir"))]
+fn mlir_text(lowered: &Kernel) -> Result<Vec<u8>, CompileError> {
+    let reason =
+        "left out of this build; `cargo xtask setup-tests` installs what it needs, `--features mlir` builds it";
+    Err(CompileError::Mlir { kernel: lowered.name.clone(), reason: reason.into() })
+}
+
+/// Gives this thread's context and its machine for a target.
+pub(crate) fn with_machine<T>(
     target: &Target,
     f: impl FnOnce(&Context, &TargetMachine) -> Result<T, CompileError>,
 ) -> Result<T, CompileError> {
@@ -173,7 +220,13 @@ fn with_machine<T>(
     })
 }
 
-fn run(module: &Module<'_>, machine: &TargetMachine, kernel: &Kernel, form: Emit) -> Result<Vec<u8>, CompileError> {
+/// Runs LLVM's passes on a module and brings it to a form: LLVM IR, assembly, or else an object.
+pub(crate) fn run(
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    kernel: &Kernel,
+    form: Emit,
+) -> Result<Vec<u8>, CompileError> {
     let llvm = |reason: String| CompileError::Llvm { kernel: kernel.name.clone(), reason };
     module.set_triple(&machine.get_triple());
     module.set_data_layout(&machine.get_target_data().get_data_layout());
@@ -191,8 +244,10 @@ fn run(module: &Module<'_>, machine: &TargetMachine, kernel: &Kernel, form: Emit
 }
 
 /// Options of LLVM's AMDGPU backend, which other targets' code does not depend on. Lanes come with addresses split and
-/// accesses as wide as they can be: what the IR passes would do takes longer than the rest and finds nothing.
-const AMDGPU_OPTIONS: &[&CStr] = &[c"hrx", c"-amdgpu-load-store-vectorizer=0", c"-amdgpu-scalar-ir-passes=0"];
+/// accesses as wide as they can be: what the IR passes would do takes longer than the rest and finds nothing. A second
+/// scheduling, of allocated registers, takes a tenth of the time and moves little.
+const AMDGPU_OPTIONS: &[&CStr] =
+    &[c"hrx", c"-amdgpu-load-store-vectorizer=0", c"-amdgpu-scalar-ir-passes=0", c"-enable-post-misched=0"];
 
 /// Sets options of LLVM for the whole process, as on a command line whose first word is the program's name.
 fn set_options(options: &[&CStr]) {
@@ -203,29 +258,13 @@ fn set_options(options: &[&CStr]) {
     }
 }
 
-/// The parts of LLVM's targets that emitting code takes.
-const PARTS: InitializationConfig = InitializationConfig {
-    asm_parser: false,
-    asm_printer: true,
-    base: true,
-    disassembler: false,
-    info: true,
-    machine_code: true,
-};
-
 fn machine(target: &Target) -> Result<TargetMachine, CompileError> {
-    static X86: Once = Once::new();
     static AMDGPU: Once = Once::new();
+    generators::register();
     let (triple, cpu, features, level) = match target {
-        Target::Host(h) => {
-            X86.call_once(|| LlvmTarget::initialize_x86(&PARTS));
-            (h.triple(), h.llvm_cpu(), h.llvm_features(), OptimizationLevel::Default)
-        }
+        Target::Host(h) => (h.triple(), h.llvm_cpu(), h.llvm_features(), OptimizationLevel::Default),
         Target::Amd(chip) => {
-            AMDGPU.call_once(|| {
-                LlvmTarget::initialize_amd_gpu(&PARTS);
-                set_options(AMDGPU_OPTIONS);
-            });
+            AMDGPU.call_once(|| set_options(AMDGPU_OPTIONS));
             ("amdgcn-amd-amdhsa", chip.name, String::new(), OptimizationLevel::Less)
         }
     };

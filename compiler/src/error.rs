@@ -27,6 +27,14 @@ pub enum CompileError {
         /// LLVM's message.
         reason: String,
     },
+    /// MLIR refused, or this crate was built without it.
+    #[error("kernel {kernel}: MLIR: {reason}")]
+    Mlir {
+        /// The kernel being lowered.
+        kernel: String,
+        /// MLIR's message, or how to get a build with it.
+        reason: String,
+    },
     /// An object can't be loaded: damaged, foreign, or with something the loader doesn't know.
     #[error("object of {kernel}: {reason}")]
     Object {

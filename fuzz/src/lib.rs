@@ -11,6 +11,7 @@ mod cache_entry;
 mod gguf;
 mod graph_text;
 mod hsaco;
+mod inspect;
 mod link;
 pub mod mutate;
 mod tile_text;
@@ -19,6 +20,7 @@ pub use cache_entry::cache_entry;
 pub use gguf::gguf;
 pub use graph_text::graph_text;
 pub use hsaco::hsaco;
+pub use inspect::inspect;
 pub use link::link;
 pub use tile_text::tile_text;
 
@@ -48,6 +50,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "gguf", run: gguf },
     Target { name: "graph_text", run: graph_text },
     Target { name: "hsaco", run: hsaco },
+    Target { name: "inspect", run: inspect },
     Target { name: "link", run: link },
     Target { name: "tile_text", run: tile_text },
 ];

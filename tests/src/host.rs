@@ -133,6 +133,25 @@ impl Drop for Guarded {
     }
 }
 
+/// A way from tile IR to an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lowering {
+    /// The compiler's own code generation.
+    Own,
+    /// Through MLIR's passes.
+    #[cfg(feature = "mlir")]
+    Mlir,
+}
+
+impl Lowering {
+    /// Those that there are in this build, the compiler's own first.
+    pub const ALL: &[Lowering] = &[
+        Lowering::Own,
+        #[cfg(feature = "mlir")]
+        Lowering::Mlir,
+    ];
+}
+
 /// A kernel compiled for a target that this machine can run.
 pub struct HostKernel<'k> {
     kernel: &'k Kernel,
@@ -145,7 +164,23 @@ impl<'k> HostKernel<'k> {
     /// # Errors
     /// What the compiler or the loader says.
     pub fn new(kernel: &'k Kernel, target: &Target) -> Result<HostKernel<'k>, hrx_compiler::CompileError> {
-        let object = compile(kernel, target)?.object;
+        HostKernel::lowered(kernel, target, Lowering::Own)
+    }
+
+    /// As [`HostKernel::new`], on the way named.
+    ///
+    /// # Errors
+    /// What the compiler or the loader says.
+    pub fn lowered(
+        kernel: &'k Kernel,
+        target: &Target,
+        lowering: Lowering,
+    ) -> Result<HostKernel<'k>, hrx_compiler::CompileError> {
+        let object = match lowering {
+            Lowering::Own => compile(kernel, target)?.object,
+            #[cfg(feature = "mlir")]
+            Lowering::Mlir => hrx_compiler::mlir::emit(kernel, target, hrx_compiler::Emit::Obj)?,
+        };
         Ok(HostKernel { kernel, code: LoadedKernel::load(&object, &kernel.name)? })
     }
 
@@ -228,38 +263,85 @@ pub fn is_approximate(kernel: &Kernel) -> bool {
 /// their results); 8-bit integers, which are rounded from such floats, by one.
 pub const APPROXIMATE: f64 = 1.0 / 262_144.0;
 
-/// Runs a kernel in the interpreter, rounding as a device does, compiled for every target of this machine, and in lane form
-/// for a chip of each kind, and compares the bytes of all buffers: to the bit, but for the payloads of NaNs, and [`APPROXIMATE`] where the kernel has
-/// such operations.
-///
-/// # Errors
-/// A fault in the interpreter, what the compiler says, or the first difference.
-pub fn check(kernel: &Kernel, inputs: &[Input]) -> Result<Buffers, String> {
-    check_for(kernel, inputs, &targets())
+/// The ways that a kernel can be lowered on: products of a matrix unit go our own way only.
+fn ways_of(kernel: &Kernel) -> impl Iterator<Item = &'static Lowering> {
+    let own = kernel.insts.values().any(|i| matches!(i.op, Op::Mma { .. }));
+    Lowering::ALL.iter().filter(move |l| !own || **l == Lowering::Own)
 }
 
-/// [`check`], compiled for these targets of this machine only.
-///
-/// # Errors
-/// As for [`check`].
-pub fn check_for(kernel: &Kernel, inputs: &[Input], targets: &[Target]) -> Result<Buffers, String> {
-    let want = interpret(kernel, inputs, &Options::exact()).map_err(|e| e.to_string())?;
-    for target in targets {
-        let compiled = HostKernel::new(kernel, target).map_err(|e| e.to_string())?;
-        for flush in [Flush::Start, Flush::End] {
-            let got = compiled.run(inputs, flush)?;
-            compare(kernel, inputs, &got, &want).map_err(|e| format!("{} for {}: {e}", kernel.name, target.name()))?;
+/// A kernel compiled on every way for targets of this machine, to be held against the interpreter. The kernel in lane form
+/// is held to it too, for a chip of each kind.
+pub struct Checker<'k> {
+    kernel: &'k Kernel,
+    codes: Vec<(Target, Vec<(Lowering, HostKernel<'k>)>)>,
+}
+
+impl<'k> Checker<'k> {
+    /// Compiles and loads.
+    ///
+    /// # Errors
+    /// What the compiler or the loader says.
+    pub fn new(kernel: &'k Kernel) -> Result<Checker<'k>, String> {
+        Checker::for_targets(kernel, &targets())
+    }
+
+    /// As [`Checker::new`], for these targets of this machine only.
+    ///
+    /// # Errors
+    /// What the compiler or the loader says.
+    pub fn for_targets(kernel: &'k Kernel, targets: &[Target]) -> Result<Checker<'k>, String> {
+        let way = |target: &Target, &lowering: &Lowering| {
+            let compiled = HostKernel::lowered(kernel, target, lowering);
+            compiled.map(|code| (lowering, code)).map_err(|e| format!("{}, {lowering:?}: {e}", target.name()))
+        };
+        let ways = |target: &Target| {
+            let codes = ways_of(kernel).map(|l| way(target, l)).collect::<Result<_, _>>()?;
+            Ok((target.clone(), codes))
+        };
+        Ok(Checker { kernel, codes: targets.iter().map(ways).collect::<Result<_, String>>()? })
+    }
+
+    /// Runs the kernel in the interpreter, rounding as a device does, and compiled, and compares the bytes of all
+    /// buffers: to the bit, but for the payloads of NaNs, and [`APPROXIMATE`] where the kernel has such operations.
+    /// The ways of compiling differ in no bit, but for those payloads.
+    ///
+    /// # Errors
+    /// A fault in the interpreter, or the first difference.
+    pub fn check(&self, inputs: &[Input]) -> Result<Buffers, String> {
+        let k = self.kernel;
+        let want = interpret(k, inputs, &Options::exact()).map_err(|e| e.to_string())?;
+        for (target, codes) in &self.codes {
+            let mut first: Option<Buffers> = None;
+            for (lowering, code) in codes {
+                let place = |e: String| format!("{} for {}, {lowering:?}: {e}", k.name, target.name());
+                for flush in [Flush::Start, Flush::End] {
+                    let got = code.run(inputs, flush).map_err(place)?;
+                    compare(k, inputs, &got, &want, is_approximate(k)).map_err(place)?;
+                    if let Some(first) = &first {
+                        compare(k, inputs, &got, first, false).map_err(|e| place(format!("not as own code: {e}")))?;
+                    }
+                    first.get_or_insert(got);
+                }
+            }
         }
+        for chip in crate::lanes::chips_for(k, inputs) {
+            let place = |e: String| format!("{} in lanes of {}: {e}", k.name, chip.name);
+            let got = crate::lanes::run(k, inputs, chip).map_err(place)?;
+            compare(k, inputs, &got, &want, is_approximate(k)).map_err(place)?;
+        }
+        Ok(want)
     }
-    for chip in crate::lanes::chips_for(kernel, inputs) {
-        let Some(got) = crate::lanes::run(kernel, inputs, chip)? else { continue };
-        compare(kernel, inputs, &got, &want).map_err(|e| format!("{} in lanes of {}: {e}", kernel.name, chip.name))?;
-    }
-    Ok(want)
 }
 
-fn compare(kernel: &Kernel, inputs: &[Input], got: &Buffers, want: &Buffers) -> Result<(), String> {
-    let approximate = is_approximate(kernel);
+/// Compiles a kernel and [checks](Checker::check) it on one set of inputs.
+///
+/// # Errors
+/// What the compiler says, a fault in the interpreter, or the first difference.
+pub fn check(kernel: &Kernel, inputs: &[Input]) -> Result<Buffers, String> {
+    Checker::new(kernel)?.check(inputs)
+}
+
+fn compare(kernel: &Kernel, inputs: &[Input], got: &Buffers, want: &Buffers, approximate: bool) -> Result<(), String> {
     // A slot whose memory another one writes is compared there.
     let shared = |slot: usize| inputs.iter().any(|i| matches!(i, Input::Same(of) if *of == slot));
     for (slot, param) in kernel.params.iter().enumerate() {

@@ -5,6 +5,7 @@ pub mod filetest;
 pub mod golden;
 pub mod host;
 pub mod lanes;
+pub mod llvm;
 pub mod logits;
 pub mod models;
 pub mod synthetic;

@@ -5,7 +5,7 @@ use hrx_compiler::passes::lower_host;
 use hrx_ir::tile::interp::{FaultKind, Options};
 use hrx_ir::tile::parse_kernel;
 use hrx_ir::tile::{Access, BinaryOp, Builder, CmpOp, Elem, Kernel, Op, ReduceOp, UnaryOp, Value, View, result_type};
-use hrx_tests::host::{Flush, HostKernel, Input, check, decode, encode, interpret, targets};
+use hrx_tests::host::{Checker, Flush, HostKernel, Input, Lowering, check, decode, encode, interpret, targets};
 
 /// Widths of tiles: a scalar, an odd vector, one register, several.
 const WIDTHS: [u32; 4] = [1, 7, 8, 32];
@@ -98,6 +98,12 @@ fn elementwise(
     Some(b.finish())
 }
 
+/// The kernel as every way of compiling it makes it, for every target.
+fn compiled(kernel: &Kernel) -> Vec<HostKernel<'_>> {
+    let ways = |t| Lowering::ALL.iter().map(move |&way| HostKernel::lowered(kernel, &t, way).expect("compiles"));
+    targets().into_iter().flat_map(ways).collect()
+}
+
 fn allowed(b: &Builder, op: &Op) -> bool {
     result_type(b.kernel(), op).is_ok()
 }
@@ -105,7 +111,11 @@ fn allowed(b: &Builder, op: &Op) -> bool {
 fn agree(what: &str, kernel: &Kernel, inputs: Vec<Vec<u8>>, out_bytes: usize) {
     let mut inputs: Vec<Input> = inputs.into_iter().map(Input::Bytes).collect();
     inputs.push(Input::Room(out_bytes));
-    check(kernel, &inputs).unwrap_or_else(|e| panic!("{what}: {e}"));
+    fine(what, check(kernel, &inputs));
+}
+
+fn fine<T>(what: &str, result: Result<T, String>) -> T {
+    result.unwrap_or_else(|e| panic!("{what}: {e}"))
 }
 
 /// The types that memory holds.
@@ -245,8 +255,8 @@ fn faults_of_integer_arithmetic_have_a_result() {
                 };
                 let want: Vec<u8> =
                     a.iter().zip(&b).flat_map(|p| define(p).to_le_bytes().into_iter().take(size)).collect();
-                for target in targets() {
-                    let out = HostKernel::new(&kernel, &target).unwrap().run(&inputs, Flush::End).unwrap();
+                for run in compiled(&kernel) {
+                    let out = run.run(&inputs, Flush::End).unwrap();
                     let got = out[2].as_deref().expect("a buffer");
                     let differs = got.chunks(size).zip(want.chunks(size)).position(|(g, w)| g != w);
                     let pair = differs.map(|i| (a[i], b[i]));
@@ -275,15 +285,13 @@ fn reductions_of_every_length() {
                     let r = b.reshape(r, &[5]);
                     b.store(y, &[zero], r, None);
                     let kernel = b.finish();
+                    let what = format!("{op:?} of {n} {elem}, axis {axis}");
+                    let checker = fine(&what, Checker::new(&kernel));
                     // Different parts of the list, so that zeros of both signs and NaNs meet in every place.
                     for shift in [0, 1, 3, 8, 20, 61] {
                         let shifted = [&list[4 * shift..], &list[..4 * shift]].concat();
-                        agree(
-                            &format!("{op:?} of {n} {elem}, axis {axis}"),
-                            &kernel,
-                            vec![cycle(elem, &shifted, size)],
-                            20,
-                        );
+                        let inputs = [Input::Bytes(cycle(elem, &shifted, size)), Input::Room(20)];
+                        fine(&what, checker.check(&inputs));
                     }
                 }
             }
@@ -307,6 +315,8 @@ fn products_of_bytes() {
             let sum = b.dot4(a, c, sum);
             b.store(z, &at, sum, None);
             let kernel = b.finish();
+            let what = format!("dot4 of {n} {a_elem}");
+            let checker = fine(&what, Checker::new(&kernel));
             let size = 3 * n as usize;
             // The largest sums that fit, then any.
             let extremes = (vec![127u8; size], vec![0x81u8; size]);
@@ -316,7 +326,7 @@ fn products_of_bytes() {
             for (a, c) in [extremes, least, (any_a, any_b)] {
                 let sums = cycle(Elem::I32, &specials(Elem::I32), size / 4);
                 let inputs = [Input::Bytes(a), Input::Bytes(c), Input::Bytes(sums)];
-                check(&kernel, &inputs).unwrap_or_else(|e| panic!("dot4 of {n} {a_elem}: {e}"));
+                fine(&what, checker.check(&inputs));
             }
         }
     }
@@ -363,8 +373,7 @@ fn exponentials_are_as_close_as_documented() {
         let n = inputs.len() / 8 * 8;
         let bytes = encode(Elem::F32, &inputs[inputs.len() - n..]);
         let kernel = elementwise(&[Elem::F32], Elem::F32, 8, n, |b, v| Some(b.unary(op, v[0]))).expect("f32");
-        for target in targets() {
-            let run = HostKernel::new(&kernel, &target).unwrap();
+        for run in compiled(&kernel) {
             let out = run.run(&[Input::Bytes(bytes.clone()), Input::Room(4 * n)], Flush::End).unwrap();
             let got = decode(Elem::F32, out[1].as_deref().expect("a buffer"));
             let mut worst = (0.0, 0.0);

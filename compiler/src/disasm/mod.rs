@@ -2,15 +2,13 @@
 
 mod guard;
 
-use crate::CompileError;
 use crate::hsaco::{Generation, Processor, processor};
+use crate::{CompileError, generators};
 use inkwell::llvm_sys::disassembler::{
     LLVMCreateDisasmCPUFeatures, LLVMDisasmContextRef, LLVMDisasmDispose, LLVMDisasmInstruction,
 };
-use inkwell::targets::{InitializationConfig, Target};
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
-use std::sync::Once;
 
 /// A piece of code.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -128,16 +126,7 @@ struct Disassembler {
 
 impl Disassembler {
     fn new(processor: &Processor, features: &str) -> Option<Disassembler> {
-        unsafe extern "C" {
-            // llvm-sys has those of other targets.
-            fn LLVMInitializeAMDGPUDisassembler();
-        }
-        static AMDGPU: Once = Once::new();
-        AMDGPU.call_once(|| {
-            Target::initialize_amd_gpu(&InitializationConfig::default());
-            // SAFETY: it registers a constructor with the target above, once, before anything here looks for it.
-            unsafe { LLVMInitializeAMDGPUDisassembler() }
-        });
+        generators::register();
         let [chip, features] = [CString::new(processor.name).ok()?, CString::new(features).ok()?];
         // SAFETY: the strings end in zero and are copied; no callbacks are given, so their data may be null.
         let context = unsafe {

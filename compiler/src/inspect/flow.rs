@@ -42,9 +42,14 @@ pub struct Flow {
     pub loop_of: Vec<Option<usize>>,
     /// Whether there are jumps whose goals are not known, or out of the code, or into the middle of an instruction.
     pub unknown_jumps: bool,
+    /// Whether there are so many blocks that no loops were looked for.
+    pub too_large: bool,
     /// Whether functions are called, whose code is not looked at.
     pub calls: bool,
 }
+
+/// Most blocks among which loops are looked for. Kernels have hundreds; more may be made to take long.
+const MOST_BLOCKS: usize = 1 << 12;
 
 /// What an instruction does to the flow.
 enum Step {
@@ -96,7 +101,12 @@ impl Flow {
     pub fn new(insts: &[Inst]) -> Flow {
         let mut flow = Flow::default();
         flow.find_blocks(insts);
-        flow.find_loops();
+        flow.too_large = flow.blocks.len() > MOST_BLOCKS;
+        if flow.too_large {
+            flow.loop_of = vec![None; flow.blocks.len()];
+        } else {
+            flow.find_loops();
+        }
         flow
     }
 

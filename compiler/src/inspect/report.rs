@@ -364,7 +364,7 @@ pub struct Roofline {
     pub bytes: u64,
     /// Whether these are the different bytes; else what lanes share is counted for each.
     pub bytes_distinct: bool,
-    /// Operations a byte; none without bytes.
+    /// Operations a byte; none without either.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intensity: Option<f64>,
     /// Cycles of one SIMD for each bound, in one pass of a wave.
@@ -376,8 +376,9 @@ pub struct Roofline {
     pub matrix_cycles: Option<f64>,
     /// The largest of them.
     pub bound: Bound,
-    /// Gop/s at that bound, with all SIMDs at work.
-    pub attainable: f64,
+    /// Gop/s at that bound, with all SIMDs at work; none without operations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attainable: Option<f64>,
 }
 
 /// A line of the listing.

@@ -24,16 +24,38 @@ pub fn resources(kernel: &Kernel<'_>, chip: Option<&Chip>, wave: u32) -> Resourc
     }
 }
 
-/// The workgroups that a kernel may be launched with.
-pub fn workgroup(kernel: &Kernel<'_>, wave: u32) -> Option<Workgroup> {
-    let said = kernel.metadata.as_ref()?;
-    let size = said.reqd_workgroup_size;
-    let exact = size.map(|s| s.iter().try_fold(1_u32, |n, &side| n.checked_mul(side)));
-    let work_items = match exact {
-        Some(n) => n?,
-        None => said.max_flat_workgroup_size?,
+/// The workgroups that a kernel may be launched with, or that it is asked about.
+///
+/// # Errors
+/// If it can't be launched with those that are asked about.
+pub fn workgroup(kernel: &Kernel<'_>, wave: u32, asked: Option<[u32; 3]>) -> Result<Option<Workgroup>, String> {
+    let said = kernel.metadata.as_ref();
+    let required = said.and_then(|m| m.reqd_workgroup_size);
+    let most = said.and_then(|m| m.max_flat_workgroup_size);
+    let shown = |[x, y, z]: [u32; 3]| format!("{x} x {y} x {z}");
+    if let (Some(required), Some(asked)) = (required, asked)
+        && required != asked
+    {
+        return Err(format!("its workgroups are of {} work items, not {}", shown(required), shown(asked)));
+    }
+    let size = asked.or(required);
+    let exact = size.map(|s| s.iter().try_fold(1_u32, |n, &side| n.checked_mul(side)).filter(|&n| n > 0));
+    let work_items = match (exact, most) {
+        (Some(None), _) => {
+            return Err(format!("workgroups of {} work items are impossible", shown(size.unwrap_or_default())));
+        }
+        (Some(Some(n)), Some(most)) if n > most => {
+            return Err(format!("its workgroups are of at most {most} work items, not {n}"));
+        }
+        (Some(n), _) => n,
+        (None, most) => most.filter(|&n| n > 0),
     };
-    (work_items > 0).then(|| Workgroup { work_items, size, at_most: size.is_none(), waves: work_items.div_ceil(wave) })
+    Ok(work_items.map(|work_items| Workgroup {
+        work_items,
+        size,
+        at_most: size.is_none(),
+        waves: work_items.div_ceil(wave),
+    }))
 }
 
 /// A chip with what one CU has for a workgroup that does not get a WGP.

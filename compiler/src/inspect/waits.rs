@@ -147,7 +147,10 @@ fn counts(counter: &Counter, generation: Generation) -> &'static str {
 mod tests {
     use super::*;
 
-    fn found(lines: &[&str], generation: Generation) -> Vec<(usize, String, u32, Option<usize>, Option<u32>)> {
+    /// A wait's instruction, a counter of it, how many may remain, the newest that has to be done, and how many are between.
+    type Found = (usize, String, u32, Option<usize>, Option<u32>);
+
+    fn found(lines: &[&str], generation: Generation) -> Vec<Found> {
         let insts: Vec<Inst> = lines.iter().enumerate().map(|(i, text)| Inst::parse(4 * i, 4, text)).collect();
         let waits = waits(&insts, &Flow::new(&insts), generation);
         let flat = waits.into_iter().flat_map(|w| {

@@ -112,7 +112,7 @@ const LATENCY: f64 = 600.0;
 /// Instructions of an access to the end of a row that may reach beyond it, for each row of a lane and for the activations.
 const MASKED: f64 = 28.0;
 /// Instructions that LLVM compiles within the time that a decoding kernel may take.
-const LONGEST_ROWS: f64 = 760.0;
+const LONGEST_ROWS: f64 = 600.0;
 /// Bytes of memory that are fetched together.
 const SECTOR: u32 = 64;
 /// Cycles of the memory unit for each of them.
@@ -162,7 +162,8 @@ fn rows_cost(
     let lines = f64::from(rows_of_wave * registers) * sectors;
     let whole = chunks_of_row.is_multiple_of(chunks);
     let rest = if whole { 0.0 } else { MASKED * f64::from(registers + 2) };
-    let code = f64::from(matrices) * step + ends + rest;
+    let code =
+        f64::from(matrices) * (f64::from(registers) * per_lane) + INPUT_WORK / f64::from(lanes_of_chunk) + ends + rest;
     if code > LONGEST_ROWS {
         return Candidate::refused(cut, format!("about {code:.0} instructions take LLVM too long"));
     }
@@ -241,7 +242,7 @@ const STAGE_INPUT: f64 = 2.0;
 /// Instructions for an output behind the products.
 const FINISH: f64 = 14.0;
 /// Instructions that LLVM compiles within the time that a kernel may take.
-const LONGEST_CODE: f64 = 800.0;
+const LONGEST_CODE: f64 = 620.0;
 /// Cycles that a step waits for memory and at its barrier.
 const STEP_WAIT: f64 = 500.0;
 
@@ -271,8 +272,7 @@ fn matrix_cost(
     // A gate's function costs as much as all else.
     let finish = FINISH * outputs * if matrices > 1 { 1.3 } else { 1.0 };
     let products = f64::from(cut.m * cut.n * cut.k * matrices) / 4096.0 / f64::from(cut.waves);
-    // The first step is staged before the loop, the others in it.
-    let code = 3.0 * stage + finish + products * f64::from(1 + w.product_instructions) + 200.0;
+    let code = 1.6 * stage + finish + products * f64::from(1 + w.product_instructions) + 200.0;
     if code > LONGEST_CODE {
         return Candidate::refused(cut, format!("about {code:.0} instructions take LLVM too long"));
     }

@@ -9,7 +9,7 @@
 
 use super::dot::{Input, Matrix};
 use super::{Args, Linear, MatrixTiling, rows_from};
-use crate::emit::{plus, shifted_right, times};
+use crate::emit::{shifted_right, times};
 use crate::row::RowSink;
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, RunPart, Type, Value, View};
@@ -56,18 +56,27 @@ impl Tile<'_> {
     fn sums(&self, b: &mut Builder) -> Vec<Value> {
         let (t, k) = (self.t, self.l.k);
         let zero = b.index(0);
-        self.stage(b, zero, zero);
-        let (end, step) = (b.index(i64::from(k)), b.index(i64::from(t.k)));
-        let last = b.index(i64::from((k - 1) / t.k * t.k));
+        // The loop has one turn more than there are steps: the first multiplies zeros, so that staging stands in one
+        // place; the last one stages what nobody reads.
+        let zeros: Vec<Value> = std::iter::once(t.m)
+            .chain(self.weights.iter().map(|_| t.n))
+            .map(|rows| {
+                let zeros = b.float(0.0, &[rows, t.k]);
+                b.convert(zeros, Elem::F16)
+            })
+            .collect();
+        self.put(b, &zeros, zero);
+        let last = (k - 1) / t.k * t.k;
+        let (end, step) = (b.index(i64::from(last + 2 * t.k)), b.index(i64::from(t.k)));
+        let last = b.index(i64::from(last));
         let mut inits = vec![zero];
         inits.extend(self.weights.iter().map(|_| b.float(0.0, &[t.m, t.n])));
         let out = b.for_loop([zero, end, step], &inits, |b, col, carried| {
             let half = carried[0];
             let one = b.index(1);
             let other = b.sub(one, half);
-            // What is loaded for the next step is stored behind the products of this one.
-            let next = plus(b, col, t.k);
-            let next = b.min(next, last);
+            // What is loaded here is stored behind the products of the step before.
+            let next = b.min(col, last);
             let next = self.load(b, next);
             let x = self.staged(b, self.x, half, t.m);
             let mut carried_on = vec![other];
@@ -85,12 +94,6 @@ impl Tile<'_> {
         let zero = b.index(0);
         let v = b.load(view, &[half, zero, zero], &[1, rows, self.t.k], None);
         b.reshape(v, &[rows, self.t.k])
-    }
-
-    /// Brings the step from column `col` on to a half of local memory.
-    fn stage(&self, b: &mut Builder, col: Value, half: Value) {
-        let staged = self.load(b, col);
-        self.put(b, &staged, half);
     }
 
     fn put(&self, b: &mut Builder, staged: &[Value], half: Value) {

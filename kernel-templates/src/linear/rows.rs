@@ -28,12 +28,20 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &RowsTiling, a: &Args) {
         _ => None,
     };
     let rows = Rows { l, t, a, token, row: rows_from(b, first, t.rows, l.n), inverse };
-    let sums: Vec<Value> = a.weights.iter().map(|&m| rows.sum(b, m)).collect();
+    let sums = rows.sums(b);
     rows.store(b, first, &sums);
 }
 
 fn inverse(b: &mut Builder, l: &Linear, x: View, token: Value, eps: Real) -> Value {
     inverse_rms(b, x, token, [l.k, l.tiling.norm_piece(l.k)], eps.f64())
+}
+
+/// A step of the token's row, and the sum of each of its runs, `[1, runs]`. What nobody reads is removed.
+enum Step {
+    /// `f32 [1, runs, RUN]`.
+    F32 { x: Value, sum: Value },
+    /// Codes `i8 [1, step]` and the scale of each run.
+    Q8 { codes: Value, scale: Value, sum: Value },
 }
 
 struct Rows<'a> {
@@ -53,22 +61,54 @@ impl Rows<'_> {
         self.t.chunks * CHUNK
     }
 
-    /// The sums of the rows, `[rows, 1]`.
-    fn sum(&self, b: &mut Builder, matrix: Matrix) -> Value {
+    /// The sums of each matrix's rows, `[rows, 1]`.
+    fn sums(&self, b: &mut Builder) -> Vec<Value> {
         let (rows, step) = (self.t.rows, self.step());
         let zero = b.float(0.0, &[rows, step / RUN]);
+        let zeros = vec![zero; self.a.weights.len()];
         let bounds = [b.index(0), b.index(i64::from(self.l.k)), b.index(i64::from(step))];
-        let body = |b: &mut Builder, col: Value, acc: Value| match matrix {
-            Matrix::Quant(view, format) => self.quant_step(b, view, format, col, acc),
-            Matrix::Float(view) => self.float_step(b, view, col, acc),
-        };
         let sums = if self.l.k <= step {
-            let zero_col = bounds[0];
-            body(b, zero_col, zero)
+            self.add_step(b, bounds[0], &zeros)
         } else {
-            b.for_loop(bounds, &[zero], |b, col, acc| vec![body(b, col, acc[0])])[0]
+            b.for_loop(bounds, &zeros, |b, col, sums| self.add_step(b, col, sums))
         };
-        b.reduce(ReduceOp::Sum, sums, 1)
+        sums.into_iter().map(|s| b.reduce(ReduceOp::Sum, s, 1)).collect()
+    }
+
+    /// Adds a step's products to the runs' sums. The token's elements are read once for all matrices.
+    fn add_step(&self, b: &mut Builder, col: Value, sums: &[Value]) -> Vec<Value> {
+        let x = self.input(b, col);
+        let matrices = self.a.weights.iter().zip(sums);
+        matrices
+            .map(|(&matrix, &sum)| match matrix {
+                Matrix::Quant(view, format) => self.quant_step(b, view, format, col, &x, sum),
+                Matrix::Float(view) => self.float_step(b, view, col, &x, sum),
+            })
+            .collect()
+    }
+
+    /// A step of the token's row.
+    fn input(&self, b: &mut Builder, col: Value) -> Step {
+        match (self.a.x, self.l.input) {
+            (Input::F32(x), Output::F32) => {
+                let x = self.x(b, x, col);
+                let x = self.runs(b, x);
+                let mut sum = b.slice(x, 2, 0, 1);
+                for i in 1..RUN {
+                    let xi = b.slice(x, 2, i, 1);
+                    sum = b.add(sum, xi);
+                }
+                Step::F32 { x, sum: b.reshape(sum, &[1, self.step() / RUN]) }
+            }
+            (x, _) => {
+                let (codes, scales) = self.x_q8(b, x, col);
+                let scale = b.repeat(scales, CHUNK / RUN);
+                let ones = b.int(1, Type::new(Elem::U8, &[1, self.step()]));
+                let zero = b.int(0, Type::new(Elem::I32, &[1, self.step() / 4]));
+                let sum = self.dot(b, ones, codes, zero);
+                Step::Q8 { codes, scale, sum: b.mul(sum, scale) }
+            }
+        }
     }
 
     /// Which elements of a step are the row's; none where all are.
@@ -101,7 +141,15 @@ impl Rows<'_> {
         b.repeat(v, format.group / RUN)
     }
 
-    fn quant_step(&self, b: &mut Builder, view: View, format: &'static Format, col: Value, acc: Value) -> Value {
+    fn quant_step(
+        &self,
+        b: &mut Builder,
+        view: View,
+        format: &'static Format,
+        col: Value,
+        x: &Step,
+        acc: Value,
+    ) -> Value {
         let (rows, chunks) = (self.t.rows, self.t.chunks);
         let chunk = shifted_right(b, col, CHUNK.trailing_zeros());
         let at = [self.row, chunk];
@@ -112,23 +160,17 @@ impl Rows<'_> {
             let offsets = b.load_run(view, at, RunPart::Offsets, rows, chunks);
             self.of_runs(b, offsets, format)
         });
-        match (self.a.x, self.l.input) {
-            (Input::F32(x), Output::F32) => {
-                let x = self.x(b, x, col);
-                let (x, codes) = (self.runs(b, x), b.convert(codes, Elem::F32));
+        match *x {
+            Step::F32 { x, sum } => {
+                let codes = b.convert(codes, Elem::F32);
                 let codes = self.runs(b, codes);
-                let (products, sum) = self.products(b, codes, x);
+                let products = self.products(b, codes, x);
                 self.accumulate(b, acc, [products, sum], scales, offsets)
             }
-            (x, _) => {
-                let (codes8, scales8) = self.x_q8(b, x, col);
+            Step::Q8 { codes: x, scale, sum } => {
                 let zero = b.int(0, Type::new(Elem::I32, &[rows, self.step() / 4]));
-                let products = self.dot(b, codes, codes8, zero);
-                let ones = b.int(1, Type::new(Elem::U8, &[1, self.step()]));
-                let zero = b.int(0, Type::new(Elem::I32, &[1, self.step() / 4]));
-                let sum = self.dot(b, ones, codes8, zero);
-                let scale8 = b.repeat(scales8, CHUNK / RUN);
-                let (products, sum) = (b.mul(products, scale8), b.mul(sum, scale8));
+                let products = self.dot(b, codes, x, zero);
+                let products = b.mul(products, scale);
                 self.accumulate(b, acc, [products, sum], scales, offsets)
             }
         }
@@ -182,29 +224,24 @@ impl Rows<'_> {
         b.convert(sums, Elem::F32)
     }
 
-    /// For each run the sum of products of w and x in order, `[rows, runs]`, and that of x, `[1, runs]`.
-    fn products(&self, b: &mut Builder, w: Value, x: Value) -> (Value, Value) {
-        let (rows, runs) = (b.ty(w).shape.dims()[0], self.step() / RUN);
-        let mut sums: Option<(Value, Value)> = None;
-        for i in 0..RUN {
+    /// For each run the sum of products of w and x in order, `[rows, runs]`.
+    fn products(&self, b: &mut Builder, w: Value, x: Value) -> Value {
+        let (w0, x0) = (b.slice(w, 2, 0, 1), b.slice(x, 2, 0, 1));
+        let mut sum = b.mul(w0, x0);
+        for i in 1..RUN {
             let (wi, xi) = (b.slice(w, 2, i, 1), b.slice(x, 2, i, 1));
-            sums = Some(match sums {
-                Some((products, sum)) => (b.fma(wi, xi, products), b.add(sum, xi)),
-                None => (b.mul(wi, xi), xi),
-            });
+            sum = b.fma(wi, xi, sum);
         }
-        let (products, sum) = sums.unwrap_or((w, x));
-        (b.reshape(products, &[rows, runs]), b.reshape(sum, &[1, runs]))
+        b.reshape(sum, &[self.t.rows, self.step() / RUN])
     }
 
-    fn float_step(&self, b: &mut Builder, view: View, col: Value, acc: Value) -> Value {
+    fn float_step(&self, b: &mut Builder, view: View, col: Value, x: &Step, acc: Value) -> Value {
         let mask = self.inside(b, col);
         let w = b.load(view, &[self.row, col], &[self.t.rows, self.step()], mask);
         let w = b.convert(w, Elem::F32);
-        let Input::F32(x) = self.a.x else { unreachable!("facts with float weights and Q8 input are refused") };
-        let x = self.x(b, x, col);
-        let (w, x) = (self.runs(b, w), self.runs(b, x));
-        let (products, _) = self.products(b, w, x);
+        let w = self.runs(b, w);
+        let Step::F32 { x, .. } = *x else { unreachable!("facts with float weights and Q8 input are refused") };
+        let products = self.products(b, w, x);
         b.add(acc, products)
     }
 

@@ -14,10 +14,12 @@
 //! * [`kernels`]: requests to kernels loaded on a device.
 //! * [`program`]: all of it for one kind of step, recorded on a device.
 //! * [`drafts`]: the programs of a session before they are recorded.
+//! * [`model_kernels`](mod@model_kernels): the kernels of a model, without a session.
 
 pub mod drafts;
 pub mod kernels;
 pub mod lower;
+pub mod model_kernels;
 pub mod objects;
 pub mod plan;
 pub mod program;
@@ -27,6 +29,7 @@ pub mod schedule;
 pub use drafts::Drafts;
 pub use kernels::{KernelReport, KernelStats, KernelStore};
 pub use lower::{Activations, Lowered, Mode, Operand, Step, lower};
+pub use model_kernels::{ModelKernel, model_kernels};
 pub use objects::{KernelCache, KernelObject, Objects, Warn};
 pub use program::{Draft, Program};
 

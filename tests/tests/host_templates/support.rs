@@ -8,7 +8,7 @@ pub use interpreted::*;
 use hrx_ir::tile::Op;
 use hrx_ir::tile::interp::Options;
 use hrx_templates::{Slot, Template};
-use hrx_tests::host::{Input, check_for, encode, targets};
+use hrx_tests::host::{Checker, Input, encode, targets};
 
 /// Launches in the interpreter and on this machine; the results are the interpreter's, which the machine's equal.
 pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options) -> Done {
@@ -29,6 +29,6 @@ pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options
     // The host's code of products for a matrix unit is held by `host_matrix`; of whole templates LLVM takes minutes.
     let for_matrix_units = kernel.insts.values().any(|i| matches!(i.op, Op::Mma { .. }));
     let targets = if for_matrix_units { Vec::new() } else { targets() };
-    check_for(&kernel, &inputs, &targets).unwrap_or_else(|e| panic!("{e}"));
+    Checker::for_targets(&kernel, &targets).and_then(|c| c.check(&inputs)).unwrap_or_else(|e| panic!("{e}"));
     done
 }

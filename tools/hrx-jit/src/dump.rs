@@ -1,10 +1,11 @@
 //! `hrx-jit dump`: a model's graph, or one of its kernels.
 
 use crate::Outcome;
-use crate::model;
 use crate::output::{pick, target_parser, write};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hrx::compiler::{Emit, Target, emit};
+use hrx::exec::model_kernels;
+use hrx::models::ModelGraph;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -41,9 +42,9 @@ fn form_parser() -> impl TypedValueParser<Value = Form> {
 
 pub fn run(args: &Args) -> Outcome {
     let (bytes, binary) = match args.emit {
-        Form::Graph => (model::graph(&args.model)?.graph.to_string().into_bytes(), false),
+        Form::Graph => (ModelGraph::open(&args.model)?.graph.to_string().into_bytes(), false),
         Form::Kernel(form) => {
-            let kernels = model::kernels(&args.model, &args.target)?;
+            let kernels = model_kernels(&ModelGraph::open(&args.model)?.graph, &args.target)?;
             let names: Vec<&str> = kernels.iter().map(|k| k.kernel.name.as_str()).collect();
             let wanted = args.kernel.as_deref().unwrap_or_default();
             let at = pick(&names, wanted, &args.model.display().to_string())?;

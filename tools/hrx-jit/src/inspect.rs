@@ -1,12 +1,13 @@
 //! `hrx-jit inspect`: what a kernel takes of a chip, executes and does with memory.
 
 use crate::Outcome;
-use crate::model;
 use crate::output::{board_parser, pick, target_parser, write};
 use hrx::compiler::hsaco::Hsaco;
 use hrx::compiler::inspect::{Inspection, Options, inspect};
 use hrx::compiler::target::amd::Board;
 use hrx::compiler::{Target, compile};
+use hrx::exec::model_kernels;
+use hrx::models::ModelGraph;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,9 +26,15 @@ pub struct Args {
     /// the chip]
     #[arg(long, value_name = "NAME", value_parser = board_parser)]
     board: Option<&'static Board>,
+    /// Work items of a workgroup: X, XxY or XxYxZ, for kernels that don't say. Which lanes access what may depend on it
+    #[arg(long, value_name = "SIZE", value_parser = size_parser)]
+    workgroup: Option<[u32; 3]>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Write a page of HTML, with the code and the roofline drawn
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "output"])]
+    html: Option<PathBuf>,
     /// Where to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -35,6 +42,10 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let found = inspected(args)?;
+    if let Some(page) = &args.html {
+        write(found.html().as_bytes(), Some(page), false)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let text = if args.json { serde_json::to_string_pretty(&found)? + "\n" } else { found.to_string() };
     write(text.as_bytes(), args.output.as_deref(), false)?;
     Ok(ExitCode::SUCCESS)
@@ -49,14 +60,31 @@ fn inspected(args: &Args) -> Result<Inspection, Box<dyn Error>> {
         return Err(format!("{name}: --target is for models; a code object says what it is for").into());
     }
     let bytes = std::fs::read(&args.file).map_err(|e| format!("can't read {name}: {e}"))?;
-    of_code_object(&bytes, args.kernel.as_deref(), args.board, &name)
+    of_code_object(&bytes, args.kernel.as_deref(), &args.options(), &name)
 }
 
-/// Inspects a code object, of which messages speak by that name.
+impl Args {
+    fn options(&self) -> Options<'static> {
+        Options { kernel: None, board: self.board, workgroup: self.workgroup }
+    }
+}
+
+/// The argument parser of a workgroup's size.
+fn size_parser(text: &str) -> Result<[u32; 3], String> {
+    let sides: Option<Vec<u32>> = text.split('x').map(|side| side.parse().ok().filter(|&n| n > 0)).collect();
+    match sides.as_deref() {
+        Some(&[x]) => Ok([x, 1, 1]),
+        Some(&[x, y]) => Ok([x, y, 1]),
+        Some(&[x, y, z]) => Ok([x, y, z]),
+        _ => Err("a size is one to three numbers, as in 256 or 16x16".into()),
+    }
+}
+
+/// Inspects a code object, of which messages speak by that name; one kernel of it, whose name may be a part.
 pub fn of_code_object(
     bytes: &[u8],
     kernel: Option<&str>,
-    board: Option<&'static Board>,
+    options: &Options<'_>,
     name: &str,
 ) -> Result<Inspection, Box<dyn Error>> {
     let said = |e: hrx::compiler::CompileError| format!("{name}: {e}");
@@ -68,7 +96,7 @@ pub fn of_code_object(
             Some(names[pick(&names, wanted, name)?].to_string())
         }
     };
-    Ok(inspect(bytes, &Options { kernel: kernel.as_deref(), board }).map_err(said)?)
+    Ok(inspect(bytes, &Options { kernel: kernel.as_deref(), ..*options }).map_err(said)?)
 }
 
 fn of_model(args: &Args, name: &str) -> Result<Inspection, Box<dyn Error>> {
@@ -78,11 +106,11 @@ fn of_model(args: &Args, name: &str) -> Result<Inspection, Box<dyn Error>> {
     let Some(wanted) = &args.kernel else {
         return Err(format!("{name}: say with --kernel which of its kernels").into());
     };
-    let kernels = model::kernels(&args.file, target)?;
+    let kernels = model_kernels(&ModelGraph::open(&args.file)?.graph, target)?;
     let names: Vec<&str> = kernels.iter().map(|k| k.kernel.name.as_str()).collect();
     let kernel = &kernels[pick(&names, wanted, name)?].kernel;
     let compiled = compile(kernel, target)?;
-    of_code_object(&compiled.object, None, args.board, &kernel.name)
+    of_code_object(&compiled.object, None, &args.options(), &kernel.name)
 }
 
 /// Whether a file is a model, by its first bytes.

@@ -1,13 +1,13 @@
 //! `hrx-jit kernels`: the kernels that a model needs.
 
 use crate::Outcome;
-use crate::model::{self, ModelKernel};
 use crate::output::target_parser;
 use hrx::compiler::Target;
 use hrx::compiler::hsaco::Hsaco;
 use hrx::compiler::target::amd::Resources;
-use hrx::exec::{KernelObject, Objects};
+use hrx::exec::{KernelObject, ModelKernel, Objects, model_kernels};
 use hrx::ir::tile::Kernel;
+use hrx::models::ModelGraph;
 use hrx::{CacheChoice, open_cache};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -35,7 +35,7 @@ pub struct Args {
 
 /// Lists kernels. Those in the cache are listed with the time that compiling them took then.
 pub fn run(args: &Args) -> Outcome {
-    let kernels = model::kernels(&args.model, &args.target)?;
+    let kernels = model_kernels(&ModelGraph::open(&args.model)?.graph, &args.target)?;
     let choice = match (&args.cache_dir, args.no_cache) {
         (_, true) => CacheChoice::Disabled,
         (Some(dir), _) => CacheChoice::Dir(dir.clone()),

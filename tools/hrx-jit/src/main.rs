@@ -2,12 +2,13 @@
 
 mod cache;
 mod compile;
+mod diff;
 mod dump;
 mod inspect;
 mod kernels;
-mod model;
 mod output;
 mod pack;
+mod targets;
 mod why;
 
 use clap::{Parser, Subcommand};
@@ -40,6 +41,10 @@ enum Command {
     Why(why::Args),
     /// Say what a kernel for a GPU takes of the chip, executes and does with memory
     Inspect(inspect::Args),
+    /// Say what changed between two code objects
+    Diff(diff::Args),
+    /// List the targets, and what this machine has of them
+    Targets(targets::Args),
     /// Look at the cache of compiled kernels
     Cache(cache::Args),
 }
@@ -52,6 +57,8 @@ fn main() -> ExitCode {
         Command::Pack(args) => pack::run(&args),
         Command::Why(args) => why::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Targets(args) => targets::run(&args),
         Command::Cache(args) => cache::run(&args),
     };
     match outcome {

@@ -1,12 +1,12 @@
 //! `hrx-jit pack`: a model's kernels compiled ahead.
 
 use crate::Outcome;
-use crate::model;
 use crate::output::{target_parser, write};
 use hrx::CacheChoice;
 use hrx::compiler::Target;
-use hrx::exec::{KernelObject, Objects};
+use hrx::exec::{KernelObject, Objects, model_kernels};
 use hrx::ir::tile::Kernel;
+use hrx::models::ModelGraph;
 use hrx::open_cache;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,7 +32,7 @@ pub fn run(args: &Args) -> Outcome {
     let warn: hrx::exec::Warn = Arc::new(|text: &str| eprintln!("warning: {text}"));
     let mut all: Vec<(KernelObject, Vec<u8>)> = Vec::new();
     for target in &args.target {
-        let kernels = model::kernels(&args.model, target)?;
+        let kernels = model_kernels(&ModelGraph::open(&args.model)?.graph, target)?;
         let objects = Objects::new(target.clone(), open_cache(&choice, &warn)?, Arc::clone(&warn));
         let kernels: Vec<&Kernel> = kernels.iter().map(|k| &k.kernel).collect();
         let made = objects.get(&kernels)?.objects;

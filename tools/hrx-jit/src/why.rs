@@ -1,10 +1,10 @@
 //! `hrx-jit why`: the choice of a kernel's tile shape, with the costs of all that was looked at.
 
 use crate::Outcome;
-use crate::model;
 use crate::output::{pick, target_parser};
 use hrx::compiler::Target;
-use hrx::exec::target_shape;
+use hrx::exec::{model_kernels, target_shape};
+use hrx::models::ModelGraph;
 use hrx::templates::{LinearCut, Request};
 use std::io::Write;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let kernels = model::kernels(&args.model, &args.target)?;
+    let kernels = model_kernels(&ModelGraph::open(&args.model)?.graph, &args.target)?;
     let names: Vec<&str> = kernels.iter().map(|k| k.kernel.name.as_str()).collect();
     let at = pick(&names, &args.kernel, &args.model.display().to_string())?;
     let (kernel, shape) = (&kernels[at], target_shape(&args.target));
@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     };
     let matrices = if l.gated.is_some() { 2 } else { 1 };
-    let tokens = if matches!(l.tiling, LinearCut::Rows(_)) { 1 } else { model::BATCH };
+    let tokens = if matches!(l.tiling, LinearCut::Rows(_)) { 1 } else { model_kernels::BATCH };
     let candidates = LinearCut::candidates(&shape, [l.n, l.k], l.weight, tokens, matrices);
     let (possible, refused): (Vec<_>, Vec<_>) = candidates.iter().partition(|c| c.refused.is_none());
     for c in possible.iter().take(args.others + 1) {

@@ -4,6 +4,7 @@
 //! then install what everything else needs.
 
 mod demo;
+mod dist;
 mod models;
 mod setup;
 mod shell;
@@ -16,8 +17,10 @@ type Verb = (&'static str, &'static str, fn() -> Result<(), String>);
 
 const VERBS: &[Verb] = &[
     ("setup", "install what the build needs (Debian: LLVM 22, a C++ compiler, pip)", setup::run),
+    ("setup-tests", "the same for `test` and the feature `mlir` (Debian: MLIR 22, libclang)", setup::for_tests),
     ("models", "download the two small models into .models (or $HRX_MODELS)", models::run),
     ("demo", "set up, download, build, and run both models", demo::run),
+    ("dist", "build the programs to hand out, with LLVM inside, and check their limits", dist::run),
     ("test", "everything that CI checks; stops at the first failure", test::run),
 ];
 
@@ -29,7 +32,7 @@ fn main() -> ExitCode {
         _ => None,
     };
     let Some((name, _, run)) = verb else {
-        let usage: String = VERBS.iter().map(|(name, what, _)| format!("  cargo xtask {name:8} {what}\n")).collect();
+        let usage: String = VERBS.iter().map(|(name, what, _)| format!("  cargo xtask {name:11} {what}\n")).collect();
         if help {
             print!("{usage}");
             return ExitCode::SUCCESS;

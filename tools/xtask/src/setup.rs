@@ -1,15 +1,18 @@
-//! What the build needs from the system, and its installation on Debian.
+//! What the build and the tests need from the system, and its installation on Debian.
 //!
 //! LLVM is linked as a shared library, so of LLVM's own dependencies (zlib, zstd, libxml2, z3,
-//! Polly) only the run-time packages matter, and those come with `libllvm22`. Static linking would
-//! want their `-dev` packages. A C compiler was needed to build this program and is therefore there.
+//! Polly) only the run-time packages matter, and those come with `libllvm22`. The programs of `dist` are
+//! linked statically and want the `-dev` packages of two of them. A C compiler was needed to build this program and is therefore there.
+//!
+//! MLIR is for the tests only (and for who builds with the feature `mlir`). A library that its Rust
+//! bindings are generated with links LLVM statically, so there some `-dev` packages are needed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::shell::{command, output, run as run_command, succeeds};
 
-/// Something the build needs: the Debian package that has it, what it is, and how to see it.
+/// Something that is needed: the Debian package that has it, what it is, and how to see it.
 struct Need {
     package: &'static str,
     what: &'static str,
@@ -36,12 +39,61 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// Installs what is missing.
+/// What the tests need too: MLIR, for the feature of that name.
+const TEST_NEEDS: &[Need] = &[
+    Need { package: "libmlir-22-dev", what: "MLIR of LLVM 22 with its C API", present: has_mlir },
+    Need {
+        package: "mlir-22-tools",
+        what: "mlir-opt, to check texts with",
+        present: || succeeds(command(mlir_prefix().join("bin/mlir-opt")).arg("--version")),
+    },
+    Need {
+        package: "libclang-22-dev",
+        what: "libclang, which makes MLIR's Rust bindings",
+        present: || mlir_prefix().join("lib/libclang.so").exists(),
+    },
+    Need { package: "zlib1g-dev", what: "zlib, to link LLVM's TableGen with", present: || links("-lz") },
+    Need { package: "libzstd-dev", what: "zstd, to link LLVM's TableGen with", present: || links("-lzstd") },
+];
+
+/// What `dist` needs too: static libraries, and the packer.
+const DIST_NEEDS: &[Need] = &[
+    Need {
+        package: "llvm-22-dev",
+        what: "LLVM 22's static libraries",
+        present: || llvm_prefix().join("lib/libLLVMCore.a").exists(),
+    },
+    Need { package: "zlib1g-dev", what: "zlib's static library", present: || links("-l:libz.a") },
+    Need { package: "libzstd-dev", what: "zstd's static library", present: || links("-l:libzstd.a") },
+    Need { package: "zstd", what: "zstd, to pack with", present: || succeeds(command("zstd").arg("--version")) },
+];
+
+/// Installs what the build needs and the system lacks.
 ///
 /// # Errors
 /// Not Debian, no rights to install, or the installation fails. The message says what to install.
 pub fn run() -> Result<(), String> {
-    let missing = || NEEDS.iter().filter(|need| !(need.present)()).collect::<Vec<_>>();
+    install(&NEEDS.iter().collect::<Vec<_>>())
+}
+
+/// As [`run`], with what only the tests need.
+///
+/// # Errors
+/// As for [`run`].
+pub fn for_tests() -> Result<(), String> {
+    install(&NEEDS.iter().chain(TEST_NEEDS).collect::<Vec<_>>())
+}
+
+/// As [`run`], with what only `dist` needs.
+///
+/// # Errors
+/// As for [`run`].
+pub fn for_dist() -> Result<(), String> {
+    install(&NEEDS.iter().chain(DIST_NEEDS).collect::<Vec<_>>())
+}
+
+fn install(all: &[&Need]) -> Result<(), String> {
+    let missing = || all.iter().copied().filter(|need| !(need.present)()).collect::<Vec<_>>();
     let needs = missing();
     if needs.is_empty() {
         println!("setup: everything is there");
@@ -57,9 +109,10 @@ pub fn run() -> Result<(), String> {
     }
     println!("setup: missing: {wanted}");
     let refused = |error| format!("{error}; install as root: {wanted}");
-    run_command(apt_get()?.arg("update")).map_err(refused)?;
+    run_command(apt_get(&wanted)?.arg("update")).map_err(refused)?;
     let packages = needs.iter().map(|need| need.package);
-    run_command(apt_get()?.args(["install", "-y", "--no-install-recommends"]).args(packages)).map_err(refused)?;
+    run_command(apt_get(&wanted)?.args(["install", "-y", "--no-install-recommends"]).args(packages))
+        .map_err(refused)?;
     match missing().as_slice() {
         [] => Ok(()),
         needs => Err(format!("installed, but still not found: {}", list(needs))),
@@ -72,7 +125,7 @@ fn list(needs: &[&Need]) -> String {
 }
 
 /// apt-get that asks nothing, through sudo unless we are root.
-fn apt_get() -> Result<Command, String> {
+fn apt_get(wanted: &str) -> Result<Command, String> {
     const ENVIRONMENT: [&str; 2] = ["env", "DEBIAN_FRONTEND=noninteractive"];
     let is_root = output(command("id").arg("-u")).is_some_and(|id| id.trim() == "0");
     let mut line = if is_root {
@@ -85,7 +138,6 @@ fn apt_get() -> Result<Command, String> {
         sudo.arg(ENVIRONMENT[0]);
         sudo
     } else {
-        let wanted = list(&NEEDS.iter().filter(|need| !(need.present)()).collect::<Vec<_>>());
         return Err(format!("neither root nor sudo here; let root install: {wanted}"));
     };
     line.args([ENVIRONMENT[1], "apt-get"]);
@@ -99,6 +151,22 @@ fn llvm_prefix() -> PathBuf {
 
 fn has_llvm_programs(names: &[&str]) -> bool {
     names.iter().all(|name| succeeds(command(llvm_prefix().join("bin").join(name)).arg("--version")))
+}
+
+/// Where mlir-sys looks for MLIR, set as for [`llvm_prefix`].
+fn mlir_prefix() -> PathBuf {
+    std::env::var_os("MLIR_SYS_220_PREFIX").map_or_else(|| "/usr/lib/llvm-22".into(), PathBuf::from)
+}
+
+fn has_mlir() -> bool {
+    let parts = ["include/mlir-c/IR.h", "lib/libMLIR.so", "lib/libMLIRCAPIIR.a"];
+    parts.iter().all(|part| mlir_prefix().join(part).exists())
+}
+
+/// Whether the linker finds a library.
+fn links(library: &str) -> bool {
+    let empty = ["-shared", "-o", "/dev/null", "-x", "c++", "/dev/null"];
+    succeeds(command("c++").args(empty).arg(library))
 }
 
 fn has_llvm() -> bool {

@@ -1,6 +1,5 @@
 //! What CI checks, in the order in which a mistake shows soonest.
 
-use std::process::Command;
 use std::time::Instant;
 
 use crate::shell::{cargo, run as run_command, succeeds};
@@ -9,15 +8,30 @@ use crate::{models, setup};
 /// Seconds that the brief fuzz run spends on each target, after the tests' own.
 const FUZZ_SECONDS: &str = "10";
 
+/// The features that bring in MLIR.
+const MLIR: [&str; 2] = ["--features", "hrx-jit/mlir,hrx-tests/mlir"];
+
+/// The tests that run through MLIR what the features let them.
+const MLIR_TESTS: [&str; 10] =
+    ["--test", "mlir", "--test", "hrx_jit", "--test", "host_ops", "--test", "host_random", "--test", "host_templates"];
+
+/// All targets with tests; documentation has a step of its own.
+const EVERY_TARGET: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
+
 /// A step: its name and what it does.
 type Step = (&'static str, fn() -> Result<(), String>);
 
 const STEPS: &[Step] = &[
-    ("setup", setup::run),
+    ("setup", setup::for_tests),
     ("format", || run_command(cargo().args(["fmt", "--all", "--check"]))),
-    ("lint", || run_command(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
+    ("lint", || {
+        let mut clippy = cargo();
+        clippy.args(["clippy", "--workspace", "--all-targets"]).args(MLIR);
+        run_command(clippy.args(["--", "-D", "warnings"]))
+    }),
     ("models", models::run),
-    ("tests", tests),
+    ("tests", || tests(&EVERY_TARGET)),
+    ("mlir", || tests(&[&MLIR[..], &MLIR_TESTS].concat())),
     ("doc tests", || run_command(cargo().args(["test", "--workspace", "--doc"]))),
     ("examples", || run_command(cargo().args(["build", "--package", "hrx", "--examples"]))),
     ("fuzz", || {
@@ -48,13 +62,13 @@ pub fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// All tests but those in documentation, with nextest where it is installed.
-fn tests() -> Result<(), String> {
-    let all = ["--workspace", "--no-fail-fast"];
+/// The tests of some targets of the workspace, with nextest where it is installed.
+fn tests(which: &[&str]) -> Result<(), String> {
+    let mut test = cargo();
     if succeeds(cargo().args(["nextest", "--version"])) {
-        return run_command(cargo().args(["nextest", "run"]).args(all));
+        test.args(["nextest", "run"]);
+    } else {
+        test.arg("test");
     }
-    let every_target = ["--lib", "--bins", "--tests", "--examples"];
-    let mut test: Command = cargo();
-    run_command(test.arg("test").args(all).args(every_target))
+    run_command(test.args(["--workspace", "--no-fail-fast"]).args(which))
 }

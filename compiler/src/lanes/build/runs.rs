@@ -357,13 +357,22 @@ impl Builder<'_> {
                 let bits = self.e.un(Un::Bits, half);
                 let sign = self.e.constant(0x8000_0000, Ty::I32);
                 let bits = self.e.bin(Bin::Xor, bits, sign);
-                Ok(self.e.un(Un::Float, bits))
+                let negative = self.e.un(Un::Float, bits);
+                Ok(self.zero_beyond(negative, mask))
             }
             Scales::Scaled { by, signed, .. } => {
                 let factor = self.factor(run, g, by, *signed, (lane, block, mask))?;
-                Ok(self.e.bin(Bin::FMul, half, factor))
+                let product = self.e.bin(Bin::FMul, half, factor);
+                Ok(if *signed { self.zero_beyond(product, mask) } else { product })
             }
         }
+    }
+
+    /// A value that is a zero with a sign where its block was not read, as one without.
+    fn zero_beyond(&mut self, v: Val, mask: Option<Val>) -> Val {
+        let Some(mask) = mask else { return v };
+        let zero = self.e.float(0.0);
+        self.e.select(mask, v, zero)
     }
 
     /// A binary16 of a block.
@@ -503,11 +512,9 @@ impl Builder<'_> {
                 x = self.e.bin(Bin::FSub, x, mins.words[g]);
             }
             // A scale of zero times a code that is not: a zero with a sign.
-            if f.zero != 0
-                && let Some(mask) = self.chunk_mask(run, axis.bits.get(CHUNK_BITS..).unwrap_or_default(), c[1] / CHUNK)
-            {
-                let zero = self.e.float(0.0);
-                x = self.e.select(mask, x, zero);
+            if f.zero != 0 {
+                let mask = self.chunk_mask(run, axis.bits.get(CHUNK_BITS..).unwrap_or_default(), c[1] / CHUNK);
+                x = self.zero_beyond(x, mask);
             }
             elements.push(x);
         }

@@ -43,7 +43,7 @@ fn a_graph_needs_no_kernel_and_everything_else_does() {
     let model = model("gemma3-Q4_0");
     fails(&["dump", &model], 2, "--kernel");
     fails(&["dump", &model, "--emit", "tile"], 2, "--kernel");
-    fails(&["dump", &model, "--emit", "wasm"], 2, "graph, tile, lane, llvm, asm, obj");
+    fails(&["dump", &model, "--emit", "wasm"], 2, "graph, tile, lane, mlir, llvm, asm, obj");
 }
 
 #[test]
@@ -75,6 +75,26 @@ fn a_file_compiles_to_every_form() {
     assert!(ran.out.is_empty());
     LoadedKernel::load(&std::fs::read(&object).expect("written"), "row_sums").expect("an object");
     fails(&["compile", &file, "-o", "/nowhere/x.s"], 1, "can't write /nowhere/x.s");
+}
+
+#[cfg(feature = "mlir")]
+#[test]
+fn mlir_is_a_form_of_dumps_and_files() {
+    let dumped = text("mlir");
+    assert!(dumped.contains(&format!("\n  func.func @{EMBED}(%arg0: i32, ")), "{dumped}");
+    assert_eq!(hrx::compiler::mlir::verify(&dumped), Ok(()));
+    let file = tests("filetests/run/row_sums.tile");
+    let ran = good(&["compile", &file, "--emit", "mlir", "--target", "gfx1100"]);
+    let head = "// kernel @row_sums(v0: i32, m0: in f32[v0, 4], m1: out f32[v0, 1])\n";
+    assert!(ran.text().starts_with(head) && ran.text().contains("arith.addf"), "{}", ran.text());
+}
+
+#[cfg(not(feature = "mlir"))]
+#[test]
+fn mlir_is_refused_by_a_build_without_it() {
+    let file = tests("filetests/run/row_sums.tile");
+    let err = fails(&["compile", &file, "--emit", "mlir"], 1, "row_sums: MLIR: left out of this build").err;
+    assert!(err.contains("`--features mlir`") && err.lines().count() == 1, "{err}");
 }
 
 #[test]

@@ -1,20 +1,21 @@
-//! The kernels of a model, from its file alone: no device is opened and no memory for weights or caches is taken.
+//! The kernels that generation with a model needs, from its graph alone: no device is opened, and no memory for weights
+//! or caches is taken.
 
-use hrx::Outputs;
-use hrx::compiler::Target;
-use hrx::exec::{Activations, Drafts};
-use hrx::gguf::Gguf;
-use hrx::ir::tile::Kernel;
-use hrx::models::ModelGraph;
-use hrx::templates::{Request, Template};
+use super::drafts::Drafts;
+use super::lower::Activations;
+use crate::error::Error;
+use crate::session::Outputs;
+use hrx_compiler::Target;
+use hrx_ir::graph::Graph;
+use hrx_ir::tile::Kernel;
+use hrx_templates::{Request, Template};
 use std::collections::HashMap;
-use std::error::Error;
-use std::path::Path;
 
 /// The most tokens of a step, as sessions have it by default. It decides no kernel.
 pub const BATCH: u32 = 512;
 
 /// A kernel with how often the model's steps launch it.
+#[derive(Clone, Debug)]
 pub struct ModelKernel {
     /// What it is made from.
     pub request: Request,
@@ -26,15 +27,12 @@ pub struct ModelKernel {
     pub prefill: usize,
 }
 
-/// Reads a file's graph.
-pub fn graph(path: &Path) -> Result<ModelGraph, Box<dyn Error>> {
-    Ok(ModelGraph::from_gguf(&Gguf::open(path)?)?)
-}
-
-/// The kernels of generation with a model, each once, in order of first use.
-pub fn kernels(path: &Path, target: &Target) -> Result<Vec<ModelKernel>, Box<dyn Error>> {
-    let graph = graph(path)?.graph;
-    let drafts = Drafts::new(&graph, Outputs::Last, BATCH, Activations::default(), target)?;
+/// The kernels of generation with a model on a target, each once, in order of first use.
+///
+/// # Errors
+/// If a template refuses its facts.
+pub fn model_kernels(graph: &Graph, target: &Target) -> Result<Vec<ModelKernel>, Error> {
+    let drafts = Drafts::new(graph, Outputs::Last, BATCH, Activations::default(), target)?;
     let mut found: Vec<ModelKernel> = Vec::new();
     let mut at: HashMap<Request, usize> = HashMap::new();
     let decode = drafts.decode.requests().into_iter().map(|r| (r, [1, 0]));
