@@ -320,7 +320,9 @@ impl LinearCut {
         }
         // f32 weights are multiplied as they are.
         let exact = weight == WeightType::Float(Elem::F32);
-        if tokens >= 16 && !exact && k.is_multiple_of(CHUNK) {
+        // Without dot products of f16 pairs a tile is long code that spills.
+        let paired = shape.waves.is_some_and(|w| w.product_instructions * shape.lanes < 4096);
+        if tokens >= 16 && paired && !exact && k.is_multiple_of(CHUNK) {
             MatrixTiling::choose(shape, [n, k], PROMPT, matrices).into()
         } else {
             RowsTiling::choose(shape, [n, k], weight, matrices).into()
