@@ -117,7 +117,7 @@ fn changes_of_code_objects() {
 #[test]
 fn targets_are_listed_with_what_is_here() {
     let text = good(&["targets"]);
-    for part in ["\ngfx1151 ", "\ngfx12-generic ", "\nx86-64 ", "\nhere:\n", "\n  host: x86-64+avx2"] {
+    for part in ["\ngfx1151 ", "\ngfx12-generic ", "\nx86-64-v3 ", "\nhere:\n", "\n  host: x86-64+avx2"] {
         assert!(text.text().contains(part), "{part:?}: {}", text.text());
     }
     assert!(text.text().contains("\n  no GPU: ") || text.text().contains("\n  GPU gfx"), "{}", text.text());
