@@ -195,7 +195,7 @@ fn kernel(
             Err(e) => report.notes.push(format!("no roofline: {e}")),
         }
     }
-    report.listing = listing(&lines, &insts, &flow, &report);
+    report.listing = listing(&lines, &insts, &flow, chip, &report);
     Ok(report)
 }
 
@@ -240,7 +240,13 @@ fn memory(
 }
 
 /// All lines of the code, with what is to be said of them.
-fn listing(lines: &[disasm::Line<'_>], insts: &[Inst], flow: &Flow, report: &KernelReport) -> Vec<Line> {
+fn listing(
+    lines: &[disasm::Line<'_>],
+    insts: &[Inst],
+    flow: &Flow,
+    chip: Option<&Chip>,
+    report: &KernelReport,
+) -> Vec<Line> {
     let mut remarks: HashMap<usize, String> = HashMap::new();
     let waits = report.waits.iter().map(|w| (w.offset, text::wait_meaning(w)));
     let global = report.global.iter().map(|a| {
@@ -248,7 +254,9 @@ fn listing(lines: &[disasm::Line<'_>], insts: &[Inst], flow: &Flow, report: &Ker
         (a.offset, of + &text::global_meaning(a))
     });
     let lds = report.lds.iter().map(|a| (a.offset, text::lds_meaning(a)));
-    remarks.extend(waits.chain(global).chain(lds));
+    let counted = insts.iter().filter_map(|i| Some((i.offset, counts(i, chip)?)));
+    // What is known of addresses says more than counts.
+    remarks.extend(counted.chain(waits).chain(global).chain(lds));
     let mut at = 0;
     lines
         .iter()
@@ -267,6 +275,16 @@ fn listing(lines: &[disasm::Line<'_>], insts: &[Inst], flow: &Flow, report: &Ker
             line
         })
         .collect()
+}
+
+/// What an instruction moves or computes, by its mnemonic alone.
+fn counts(inst: &Inst, chip: Option<&Chip>) -> Option<String> {
+    let name = inst.name();
+    match class::class(name) {
+        Class::Matrix => Some(text::count(class::matrix_ops(name, chip)? as i64, "operation")),
+        Class::Smem => Some(text::count(class::bytes(name)?, "byte")),
+        _ => Some(format!("{} a lane", text::count(class::bytes(name)?, "byte"))),
+    }
 }
 
 /// Whether a launch says by an argument how much LDS it adds.

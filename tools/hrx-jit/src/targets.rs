@@ -85,7 +85,7 @@ fn print_table(out: &mut dyn Write) -> io::Result<()> {
         "{:16}{:16}{:>5}{:>7}{:>9}  {:24}boards",
         "target", "generation", "wave", "VGPRs", "LDS KiB", "products"
     )?;
-    writeln!(out, "{:16}{:16}", Target::x86_64_v3().name().split('+').next().unwrap_or_default(), "x86-64, AVX2")?;
+    writeln!(out, "{:16}{:16}", "x86-64-v3", "AVX2")?;
     for chip in CHIPS {
         // Registers that a wave can have; products of the kinds that the chip has instructions for.
         let vgprs = chip.vgprs.first().map_or(0, |v| chip.wave_registers(v));

@@ -306,11 +306,14 @@ impl Step<'_, '_> {
             Operand::Other(name) => name.starts_with("src_"),
             Operand::Regs(r) | Operand::Changed(r) => self.is_uniform(*r) && !self.is_mask(o),
         });
+        // Narrow results may leave the other half of the register as it was.
+        let narrow = ["16", "fp8", "bf8"].iter().any(|n| op.name.contains(n)) && !op.name.starts_with("v_pk_");
+        let kept = narrow && op.operands.first().and_then(Operand::regs).is_none_or(|r| !self.is_uniform(r));
         let to_lanes = op.operands.first().and_then(Operand::regs).is_some_and(|r| r.file == File::V);
         if op.name.starts_with("v_readfirstlane") || op.name.starts_with("v_readlane") || !to_lanes {
             return None;
         }
-        (alone && !by_lane && uniform).then(|| self.shared())
+        (alone && !by_lane && uniform && !kept).then(|| self.shared())
     }
 
     /// A comparison of lanes, without the start of its name.

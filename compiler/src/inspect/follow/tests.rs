@@ -100,6 +100,25 @@ fn half_registers_dpp_and_clamps_are_not_followed() {
 }
 
 #[test]
+fn what_lanes_share_gives_what_they_share() {
+    let after = |op: &str| apart(&followed(&["v_mov_b32_e32 v2, s9", op, "ds_load_b32 v3, v1", "s_endpgm"]));
+    for op in [
+        "v_alignbit_b32 v1, s8, v2, 3",
+        "v_mul_f32_e32 v1, s8, v2",
+        "v_cvt_f32_u32_e32 v1, v2",
+        "v_pk_add_u16 v1, v2, s8",
+    ] {
+        assert_eq!(after(op), each(|_| 0), "{op}");
+    }
+    // The other half of the register stays, and lanes had something there.
+    for op in ["v_fma_mixlo_f16 v1, s8, v2, 0", "v_add_f16_e32 v1, s8, v2", "v_cvt_pk_fp8_f32 v1, s8, v2"] {
+        assert_eq!(after(op), None, "{op}");
+    }
+    assert_eq!(after("v_mbcnt_lo_u32_b32 v1, -1, 0"), each(|l| l));
+    assert_eq!(after("v_mad_co_u64_u32 v[1:2], null, v0, 12, v[2:3]"), each(|l| 12 * l));
+}
+
+#[test]
 fn a_loop_adds_what_lanes_share() {
     let found = followed(&[
         "v_lshlrev_b32_e32 v1, 2, v0",

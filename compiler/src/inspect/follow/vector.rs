@@ -148,7 +148,7 @@ const RULES: &[(&[&str], Rule)] = &[
     (&["v_mul_lo_u32", "v_mul_lo_i32"], |a, [x, y, _]| a.mul(&x?, &y?)),
     (&["v_mul_u32_u24"], |a, [x, y, _]| product_24(a, &x?, &y?)),
     (&["v_mad_u32_u24"], |a, [x, y, z]| Some(product_24(a, &x?, &y?)?.add(&z?))),
-    (&["v_mad_u64_u32"], |a, [x, y, z]| Some(a.mul(&x?, &y?)?.add(&z?))),
+    (&["v_mad_u64_u32", "v_mad_co_u64_u32", "v_mad_nc_u64_u32"], |a, [x, y, z]| Some(a.mul(&x?, &y?)?.add(&z?))),
     (&["v_mul_hi_u32"], |a, [x, y, _]| {
         let (x, y) = (x?, y?);
         match (x.as_known(), y.as_known()) {
