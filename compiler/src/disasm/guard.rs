@@ -17,9 +17,15 @@ const V_READLANE_B32: u32 = 0x289;
 /// s_barrier_signal to s_barrier_join of gfx12.
 const BARRIERS: RangeInclusive<u32> = 0x4e..=0x52;
 
-/// Whether an instruction with these first two words must be kept from LLVM.
-pub(super) fn is_fatal(generation: Generation, words: [u32; 2]) -> bool {
-    let [first, second] = words;
+/// v_wmma_f32_16x16x128_f8f6f4 of gfx125.
+const WMMA_F8F6F4: u32 = 0xcc33;
+
+/// Words that give it scales, before it.
+const WMMA_SCALES: [u32; 2] = [0xcc35, 0xcc3a];
+
+/// Whether an instruction with these first words must be kept from LLVM.
+pub(super) fn is_fatal(generation: Generation, words: [u32; 4]) -> bool {
+    let [first, second, third, fourth] = words;
     let bits = |shift: u32, width: u32| second >> shift & ((1 << width) - 1);
     // Instructions of 8 bytes take no literal before gfx10.
     let short = generation < Generation::Gfx10;
@@ -40,6 +46,12 @@ pub(super) fn is_fatal(generation: Generation, words: [u32; 2]) -> bool {
         }
         // MUBUF and MTBUF: an offset in an SGPR.
         0b11_1000 | 0b11_1010 if short => bits(24, 8) == LITERAL,
+        // Matrices in SGPRs.
+        0b11_0011 if generation == Generation::Gfx125 => {
+            let scaled = WMMA_SCALES.contains(&(first >> 16));
+            let [opcode, sources] = if scaled { [third, fourth] } else { [first, second] };
+            opcode >> 16 == WMMA_F8F6F4 && [8, 17].iter().any(|vgpr| sources >> vgpr & 1 == 0)
+        }
         // SOP1 with a barrier's number, which is no literal.
         0b10_1111 if generation >= Generation::Gfx12 && first >> 23 == 0b1_0111_1101 => {
             BARRIERS.contains(&(first >> 8 & 0xff)) && first & 0xff == LITERAL

@@ -146,8 +146,8 @@ impl Disassembler {
     /// The instruction that `available` bytes of code start with: its bytes and text. After them, [`guard::MARGIN`]
     /// zeros follow.
     fn instruction(&self, code: &[u8], available: usize, offset: usize) -> Option<(usize, String)> {
-        let word = |at: usize| code[at..].first_chunk().map(|w| u32::from_le_bytes(*w));
-        if guard::is_fatal(self.generation, [word(0)?, word(WORD)?]) {
+        let words = std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|byte| code[WORD * i + byte])));
+        if guard::is_fatal(self.generation, words) {
             return None;
         }
         let mut text = [0; MAX_TEXT];

@@ -166,6 +166,7 @@ fn words_that_llvm_does_not_survive() {
         ("gfx803", [0xd0d7_00ff, 0]),
         ("gfx906", [0xd289_00ff, 0]),
         ("gfx1201", [0xbe8a_4fff, 5]),
+        ("gfx1250", [0xcc33_5c56, 0]),
     ] {
         let code = words.map(u32::to_le_bytes).concat();
         let twice = [&code[..], &code[..]].concat();

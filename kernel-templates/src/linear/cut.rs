@@ -243,6 +243,8 @@ const STAGE_INPUT: f64 = 2.0;
 const FINISH: f64 = 14.0;
 /// Instructions that LLVM compiles within the time that a kernel may take.
 const LONGEST_CODE: f64 = 620.0;
+/// Most lanes of a workgroup whose waves have a register file each.
+const WIDEST_GROUP: u32 = 256;
 /// Cycles that a step waits for memory and at its barrier.
 const STEP_WAIT: f64 = 500.0;
 
@@ -258,6 +260,10 @@ fn matrix_cost(
     let local = 2 * (cut.m + matrices * cut.n) * (cut.k + super::matrix::PAD) * 2;
     if local > w.lds {
         return Candidate::refused(cut, format!("{local} bytes of LDS, a workgroup has {}", w.lds));
+    }
+    // The waves of a larger workgroup share SIMDs, and with them the registers.
+    if shape.lanes * cut.waves > WIDEST_GROUP {
+        return Candidate::refused(cut, format!("{} lanes are more than four SIMDs hold", shape.lanes * cut.waves));
     }
     let outputs = f64::from(cut.m * cut.n * matrices) / lanes;
     if outputs < 4.0 * f64::from(matrices) {
@@ -314,7 +320,9 @@ impl LinearCut {
         }
         // f32 weights are multiplied as they are.
         let exact = weight == WeightType::Float(Elem::F32);
-        if tokens >= 16 && !exact && k.is_multiple_of(CHUNK) {
+        // Without dot products of f16 pairs a tile is long code that spills.
+        let paired = shape.waves.is_some_and(|w| w.product_instructions * shape.lanes < 4096);
+        if tokens >= 16 && paired && !exact && k.is_multiple_of(CHUNK) {
             MatrixTiling::choose(shape, [n, k], PROMPT, matrices).into()
         } else {
             RowsTiling::choose(shape, [n, k], weight, matrices).into()
