@@ -1,9 +1,9 @@
 """Compile time of tiled f16 matrix products for an AMD GPU: Triton's and hrx's, in turn, in one run.
 
-No GPU is needed, nor PyTorch. Every compilation is cold: Triton gets an empty cache directory and is told to compile in any
-case, hrx-bench keeps nothing. Times are processor milliseconds of the compilation itself, threads and child processes
-included. The start is not counted on either side (Python and its imports, the process and LLVM's initialisation), and each
-side compiles something before. Tiles have as many waves here as there.
+No GPU is needed, nor PyTorch. Every compilation is cold: Triton gets an empty cache directory and is told to compile
+in any case, hrx-bench keeps nothing. Times are processor milliseconds of the compilation itself, threads and child
+processes included. The start is not counted on either side (Python and its imports, the process and LLVM's
+initialisation), and each side compiles something before. Tiles have as many waves here as there.
 """
 
 import argparse
@@ -64,19 +64,20 @@ def processor_seconds():
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def with_triton(tile, target):
+def with_triton(tile, target, stages):
     """Milliseconds that Triton takes. Arguments are known to be multiples of 16, as its launcher finds them to be."""
     signature = {name: "*fp16" for name in POINTERS} | {name: "i32" for name in NUMBERS}
     aligned = {(at,): [["tt.divisibility", 16]] for at in range(len(signature))}
     constants = {"M": tile.m, "N": tile.n, "K": tile.k}
     signature |= {name: "constexpr" for name in constants}
+    options = {"num_warps": tile.waves, "num_stages": stages}
     lanes = 64 if target.startswith("gfx9") else 32
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TRITON_CACHE_DIR"] = cache
         os.environ["TRITON_ALWAYS_COMPILE"] = "1"
         source = ASTSource(product, signature, constants, aligned)
         start = processor_seconds()
-        compiled = triton.compile(source, GPUTarget("hip", target, lanes), options={"num_warps": tile.waves})
+        compiled = triton.compile(source, GPUTarget("hip", target, lanes), options=options)
         time = 1e3 * (processor_seconds() - start)
     if not compiled.asm["hsaco"].startswith(b"\x7fELF"):
         sys.exit("error: Triton made no code object")
@@ -86,7 +87,10 @@ def with_triton(tile, target):
 def with_hrx(program, tile, target):
     """Milliseconds that hrx takes."""
     command = [program, "compile", "--tile", tile.text, "--target", target, "--repetitions", "1", "--json"]
-    ran = subprocess.run(command, capture_output=True, text=True)
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        sys.exit(f"error: {program}: {error.strerror}")
     if ran.returncode != 0:
         sys.exit(f"error: {' '.join(command)}: {ran.stderr or ran.stdout}")
     (row,) = json.loads(ran.stdout)["rows"]
@@ -100,6 +104,7 @@ def arguments():
     parser.add_argument("--target", default="gfx1100", help="the GPU, as LLVM calls it (%(default)s)")
     parser.add_argument("--tiles", default="64x64x32w4,128x128x32w8", help="MxNxKwWAVES,... (%(default)s)")
     parser.add_argument("--repetitions", type=int, default=9, help="of each tile (%(default)s)")
+    parser.add_argument("--stages", type=int, default=2, help="of Triton's pipeline (%(default)s, as Triton has it)")
     parser.add_argument("--bar", type=float, default=8.0, help="how much faster hrx is to be (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON, with every time")
     found = parser.parse_args()
@@ -119,9 +124,9 @@ def table(report):
         return f"{statistics.median(times):.1f} ({min(times):.1f} to {max(times):.1f})"
 
     print(
-        f"{report['target']}, Triton {report['triton']}, load average {report['load_average']:.1f}: processor ms, median "
-        f"(least to most) of {report['repetitions']}. Triton's first compilation, {report['triton_first_ms']:.0f} ms, is "
-        "not counted.\n"
+        f"{report['target']}, Triton {report['triton']} with {report['stages']} stages, load average "
+        f"{report['load_average']:.1f}: processor ms, median (least to most) of {report['repetitions']}. "
+        f"Triton's first compilation, {report['triton_first_ms']:.0f} ms, is not counted.\n"
     )
     print("| tile            |                 Triton |                    hrx | ratio |")
     print("| --------------- | ---------------------: | ---------------------: | ----: |")
@@ -131,19 +136,20 @@ def table(report):
 
 def main():
     args = arguments()
-    first = with_triton(args.tiles[0], args.target)
+    first = with_triton(args.tiles[0], args.target, args.stages)
     rows = []
     for tile in args.tiles:
         rows.append({"tile": tile.text, "triton_ms": [], "hrx_ms": []})
     for _ in range(args.repetitions):
         for tile, row in zip(args.tiles, rows):
-            row["triton_ms"].append(with_triton(tile, args.target))
+            row["triton_ms"].append(with_triton(tile, args.target, args.stages))
             row["hrx_ms"].append(with_hrx(args.program, tile, args.target))
     for row in rows:
         row["ratio"] = statistics.median(row["triton_ms"]) / statistics.median(row["hrx_ms"])
     report = {
         "target": args.target,
         "triton": triton.__version__,
+        "stages": args.stages,
         "repetitions": args.repetitions,
         "load_average": os.getloadavg()[0],
         "triton_first_ms": first,
