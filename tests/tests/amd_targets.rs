@@ -142,11 +142,8 @@ fn set(name: &str) {
     let (_, chips) = SETS.iter().find(|(n, _)| *n == name).expect("a set");
     let chips: Vec<&'static Chip> = chips.iter().map(|c| amd::find(c).expect("a chip")).collect();
     let Checked { counts, faults } = check(&chips);
-    println!(
-        "{name}: {}; {} faults",
-        counts.iter().map(|(c, n)| format!("{n} for {c}")).collect::<Vec<_>>().join(", "),
-        faults.len()
-    );
+    let list: Vec<String> = counts.iter().map(|(chip, n)| format!("{n} for {chip}")).collect();
+    println!("{name}: {}; {} faults", list.join(", "), faults.len());
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
     assert!(counts.iter().all(|(_, n)| *n > 0), "every chip has its share: {counts:?}");
 }

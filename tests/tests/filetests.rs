@@ -50,3 +50,29 @@ fn unknown_commands_list_the_known_ones() {
     let error = filetest::check(&path, false).expect_err("there is no such command");
     assert!(error.contains("\n  verify: parses"), "{error}");
 }
+
+#[test]
+fn texts_are_of_all_targets_or_of_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("targets.tile");
+    let kernel = "kernel @copy(m0: in f32[4], m1: out f32[4]) {\n  v0: i32 = const 0\n  v1: f32[4] = load m0[v0]\n  \
+                  store m1[v0], v1\n}\n";
+    let check = |lines: &str| {
+        let tests = "// test: compile gfx1030 asm\n// test: compile gfx1100 asm\n";
+        std::fs::write(&path, format!("{tests}{lines}\n\n{kernel}")).expect("the file");
+        filetest::check(&path, false)
+    };
+    let own = "// match gfx1030: buffer_load_dword\n// match gfx1100: buffer_load_b32\n// no-match gfx1100: _dword";
+    check(&format!("// match: s_endpgm\n// no-match: scratch_load\n{own}")).expect("all of it is so");
+    check(own).expect("each has its own");
+    for (wrong, words) in [
+        ("// match: buffer_load_b32", "\"buffer_load_b32\" is not in the gfx1030 asm form"),
+        ("// match: s_endpgm\n// match gfx1100: buffer_load_dword", "is not in the gfx1100 asm form"),
+        ("// match: s_endpgm\n// no-match gfx1030: buffer_load", "is in the gfx1030 asm form"),
+        ("// match gfx1030: s_endpgm", "no line `// match: TEXT` or `// match gfx1100: TEXT`"),
+        ("// match: s_endpgm\n// match gfx906: v_", "texts for gfx906 and no line `// test: compile gfx906 FORM`"),
+    ] {
+        let error = check(wrong).expect_err(wrong);
+        assert!(error.contains(words), "{wrong}: {error}");
+    }
+}

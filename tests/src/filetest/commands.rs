@@ -37,7 +37,8 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "compile",
-        about: "compiles for a target to a form (TARGET FORM); `match:` texts are in the result, `no-match:` texts are not",
+        about: "compiles for a target to a form (TARGET FORM); `match:` texts are in the result, `no-match:` texts are \
+                not; `match TARGET:` and `no-match TARGET:` are of one target",
         run: compile,
     },
 ];
@@ -103,22 +104,38 @@ fn verify_fail(file: &TestFile, _: &str) -> Result<Outcome, String> {
 fn compile(file: &TestFile, args: &str) -> Result<Outcome, String> {
     let forms: Vec<&str> = Emit::ALL.iter().map(|(name, _)| *name).filter(|&name| name != "obj").collect();
     let wrong = || format!("the arguments are a target and a form ({}), not {args:?}", forms.join(", "));
-    let (target, form) = args.split_once(' ').ok_or_else(wrong)?;
+    let (name, form) = args.split_once(' ').ok_or_else(wrong)?;
     let form = Some(form).filter(|f| forms.contains(f)).and_then(Emit::from_name).ok_or_else(wrong)?;
-    let target = Target::from_name(target).map_err(|e| e.to_string())?;
+    let target = Target::from_name(name).map_err(|e| e.to_string())?;
     let mut text = String::new();
     for kernel in verified(file)? {
         let bytes = emit(&kernel, &target, form).map_err(|e| e.to_string())?;
         text += &String::from_utf8_lossy(&bytes);
     }
-    let (wanted, unwanted) = (file.lines("match"), file.lines("no-match"));
+    let texts = |key: &str| [file.lines(key), file.lines(&format!("{key} {name}"))].concat();
+    let (wanted, unwanted) = (texts("match"), texts("no-match"));
     if wanted.is_empty() && unwanted.is_empty() {
-        return Err("the head has no line `// match: TEXT` or `// no-match: TEXT`".into());
+        return Err(format!("the head has no line `// match: TEXT` or `// match {name}: TEXT`, nor a `no-match`"));
     }
+    compiled_for_each(file)?;
     let missing = wanted.iter().find(|w| !text.contains(**w)).map(|w| format!("{w:?} is not in"));
     let found = unwanted.iter().find(|w| text.contains(**w)).map(|w| format!("{w:?} is in"));
     match missing.or(found) {
         Some(what) => Err(format!("{what} the {args} form:\n{text}")),
         None => Ok(Outcome::Passed),
+    }
+}
+
+/// Whether each target that has texts of its own is compiled for.
+fn compiled_for_each(file: &TestFile) -> Result<(), String> {
+    let targets: Vec<&str> =
+        file.lines("test").iter().filter_map(|t| t.strip_prefix("compile ")?.split(' ').next()).collect();
+    let of_target = |line: &String| {
+        let rest = line.strip_prefix("// match ").or_else(|| line.strip_prefix("// no-match "))?;
+        Some(rest.split_once(':')?.0.trim().to_string())
+    };
+    match file.head.iter().filter_map(of_target).find(|t| !targets.contains(&t.as_str())) {
+        Some(target) => Err(format!("the head has texts for {target} and no line `// test: compile {target} FORM`")),
+        None => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 //! Only the standard library is used, so that this builds in a second on a bare machine and can
 //! then install what everything else needs.
 
+mod bench_triton;
 mod demo;
 mod dist;
 mod models;
@@ -21,6 +22,7 @@ const VERBS: &[Verb] = &[
     ("models", "download the two small models into .models (or $HRX_MODELS)", models::run),
     ("demo", "set up, download, build, and run both models", demo::run),
     ("dist", "build the programs to hand out, with LLVM inside, and check their limits", dist::run),
+    ("bench-triton", "compare compile times with Triton's, which is installed under target", bench_triton::run),
     ("test", "everything that CI checks; stops at the first failure", test::run),
 ];
 
@@ -32,7 +34,7 @@ fn main() -> ExitCode {
         _ => None,
     };
     let Some((name, _, run)) = verb else {
-        let usage: String = VERBS.iter().map(|(name, what, _)| format!("  cargo xtask {name:11} {what}\n")).collect();
+        let usage: String = VERBS.iter().map(|(name, what, _)| format!("  cargo xtask {name:12} {what}\n")).collect();
         if help {
             print!("{usage}");
             return ExitCode::SUCCESS;
