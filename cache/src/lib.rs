@@ -34,6 +34,7 @@ mod error;
 mod index;
 mod key;
 mod maintain;
+mod pack;
 mod store;
 mod temp;
 
@@ -41,4 +42,5 @@ pub use entry::{Entry, FORMAT_VERSION, Fault, MAX_META_BYTES};
 pub use error::CacheError;
 pub use key::{Key, KeyBuilder, ParseKeyError};
 pub use maintain::{Cleared, Listed, Pruned, Stat, Verified};
+pub use pack::{Imported, PACK_VERSION, PackError, pack, unpack};
 pub use store::{Cache, CacheOptions, Damage, Durability, Lookup, Stored};

@@ -6,7 +6,7 @@ use hrx_compiler::{Target, compile};
 use hrx_ir::tile::Elem;
 use hrx_templates::{
     Activation, Attention, AttentionTiling, Gated, Linear, LinearTiling, Output, Real, Request, RmsNorm, Rope,
-    RopeOutput, Rotation, TargetShape, Template, WeightType,
+    RopeOutput, Rotation, RowCut, TargetShape, Template, WeightType,
 };
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn attention(shape: &TargetShape, tokens: u32) -> Request {
         scale: Real(0.125),
         softcap: None,
         output: Output::Q8,
-        tiling,
+        tiling: tiling.into(),
     }
     .into()
 }
@@ -63,7 +63,8 @@ fn requests(shape: &TargetShape) -> Vec<(String, Request)> {
     list.push(("prefill/gated_q4_1".into(), gated("q4_1", None, many)));
     list.push(("decode/attention".into(), attention(shape, 1)));
     list.push(("prefill/attention".into(), attention(shape, MANY)));
-    let norm = RmsNorm { k: WIDTH, eps: EPS, residual: false, indexed: false, output: Output::Q8 };
+    let norm =
+        RmsNorm { k: WIDTH, eps: EPS, residual: false, indexed: false, output: Output::Q8, cut: RowCut::VECTORS };
     list.push(("prefill/rms_norm".into(), norm.into()));
     let rope = Rope {
         heads: KV_HEADS,
@@ -73,6 +74,7 @@ fn requests(shape: &TargetShape) -> Vec<(String, Request)> {
         norm: None,
         scale: None,
         output: RopeOutput::Cache(Elem::F16),
+        program_heads: KV_HEADS,
     };
     list.push(("decode/rope_store".into(), rope.into()));
     list
@@ -80,7 +82,7 @@ fn requests(shape: &TargetShape) -> Vec<(String, Request)> {
 
 fn compile_time(c: &mut Criterion) {
     let target = Target::host().expect("a host that code is generated for");
-    let shape = TargetShape { lanes: target.vector_lanes(), registers: target.vector_registers() };
+    let shape = TargetShape::vectors(target.vector_lanes(), target.vector_registers());
     let mut group = c.benchmark_group("compile");
     group.sample_size(10).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1));
     for (name, request) in requests(&shape) {

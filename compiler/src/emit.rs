@@ -1,17 +1,16 @@
 //! Runs LLVM: a kernel in, an object or a readable form out.
 
-use crate::codegen;
-use crate::passes;
-use crate::{CompileError, Target, lane};
+use crate::hsaco::Hsaco;
+use crate::target::Chip;
+use crate::{CompileError, Target, amdgpu, codegen, generators, host_lane, lanes, link, passes};
 use hrx_ir::tile::Kernel;
 use inkwell::OptimizationLevel;
 use inkwell::context::Context;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
-use inkwell::targets::{
-    CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
-};
+use inkwell::targets::{CodeModel, FileType, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple};
 use std::cell::RefCell;
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
@@ -34,18 +33,26 @@ pub enum Emit {
     Asm,
     /// A relocatable object.
     Obj,
+    /// A linked code object for AMD's driver.
+    Hsaco,
 }
 
 impl Emit {
     /// Each form with its name on command lines.
-    pub const ALL: [(&'static str, Emit); 6] = [
+    pub const ALL: [(&'static str, Emit); 7] = [
         ("tile", Emit::Tile),
         ("lane", Emit::Lane),
         ("mlir", Emit::Mlir),
         ("llvm", Emit::Llvm),
         ("asm", Emit::Asm),
         ("obj", Emit::Obj),
+        ("hsaco", Emit::Hsaco),
     ];
+
+    /// Whether the form is bytes rather than text.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Emit::Obj | Emit::Hsaco)
+    }
 
     /// The form of that name.
     pub fn from_name(name: &str) -> Option<Emit> {
@@ -56,7 +63,7 @@ impl Emit {
 /// A compiled kernel.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// A relocatable object for [`crate::LoadedKernel::load`].
+    /// A relocatable object for [`crate::LoadedKernel::load`], or for an AMD GPU a linked HSACO.
     pub object: Vec<u8>,
     /// Processor time of its compilation, which other work on the machine does not lengthen.
     pub time: Duration,
@@ -65,11 +72,30 @@ pub struct Compiled {
 /// Compiles a kernel.
 ///
 /// # Errors
-/// If the kernel breaks a rule of tile IR or LLVM refuses it.
+/// If the kernel breaks a rule of tile IR, asks for more than the target has, or LLVM refuses it.
 pub fn compile(kernel: &Kernel, target: &Target) -> Result<Compiled, CompileError> {
     let start = thread_time();
-    let object = emit(kernel, target, Emit::Obj)?;
+    let form = match target {
+        Target::Host(_) => Emit::Obj,
+        Target::Amd(_) => Emit::Hsaco,
+    };
+    let object = emit(kernel, target, form)?;
+    if let Target::Amd(chip) = target {
+        fits(kernel, &object, chip)?;
+    }
     Ok(Compiled { object, time: thread_time().saturating_sub(start) })
+}
+
+/// Checks that a code object has its values in registers: what would go to scratch memory is the template's fault, and
+/// slow.
+fn fits(kernel: &Kernel, object: &[u8], chip: &Chip) -> Result<(), CompileError> {
+    let hsaco = Hsaco::read(object)?;
+    let scratch = hsaco.kernels.iter().map(|k| k.descriptor.private_segment_fixed_size).max().unwrap_or(0);
+    if scratch > 0 {
+        let reason = format!("it needs more registers than a lane of {} has ({scratch} bytes beyond)", chip.name);
+        return Err(CompileError::Kernel { kernel: kernel.name.clone(), reason });
+    }
+    Ok(())
 }
 
 /// Processor time that this thread has used.
@@ -115,34 +141,56 @@ thread_local! {
 /// # Errors
 /// If the kernel breaks a rule of tile IR or LLVM refuses it.
 pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, CompileError> {
-    let lowered = lower(kernel)?;
-    match form {
-        Emit::Tile => return Ok(kernel.to_string().into_bytes()),
-        Emit::Lane => return Ok(lane::print(&lowered).into_bytes()),
-        Emit::Mlir => return mlir_text(&lowered),
-        Emit::Llvm | Emit::Asm | Emit::Obj => {}
-    }
-    with_machine(target, |cx, machine| {
-        let module = match target {
-            Target::Host(host) => codegen::module(cx, &lowered, host)?,
-            Target::Amd(_) => {
-                return Err(CompileError::Target {
-                    target: target.name(),
-                    reason: "no code is generated for it".into(),
-                });
+    hrx_ir::tile::verify(kernel)
+        .map_err(|e| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() })?;
+    match (form, target) {
+        (Emit::Tile, _) => Ok(kernel.to_string().into_bytes()),
+        (Emit::Hsaco, Target::Host(_)) => Err(CompileError::Target {
+            target: target.name(),
+            reason: "only code for AMD GPUs has the form hsaco".into(),
+        }),
+        (Emit::Mlir, Target::Amd(_)) => Err(CompileError::Target {
+            target: target.name(),
+            reason: "MLIR is a second way to the host: only its kernels have the form mlir".into(),
+        }),
+        (_, Target::Host(host)) => {
+            let lowered = lowered(passes::lower_host, kernel);
+            match form {
+                Emit::Lane => Ok(host_lane::print(&lowered).into_bytes()),
+                Emit::Mlir => mlir_text(&lowered),
+                _ => with_machine(target, |cx, machine| {
+                    run(&codegen::module(cx, &lowered, host)?, machine, kernel, form)
+                }),
             }
-        };
-        run(&module, machine, kernel, form)
-    })
+        }
+        (_, Target::Amd(chip)) => {
+            let lowered = lowered(passes::lower_lanes, kernel);
+            let lanes = lanes::build(&lowered, chip)?;
+            if form == Emit::Lane {
+                return Ok(lanes.to_string().into_bytes());
+            }
+            with_machine(target, |cx, machine| {
+                let module = amdgpu::module(cx, &lowered, &lanes, chip)?;
+                let bytes = run(&module, machine, kernel, form)?;
+                if form == Emit::Hsaco { link(&bytes, &kernel.name) } else { Ok(bytes) }
+            })
+        }
+    }
 }
 
-/// Checks a kernel and brings it to what code generation takes.
+/// A verified kernel after a target's passes.
+fn lowered(passes: fn(Kernel) -> Kernel, kernel: &Kernel) -> Kernel {
+    let lowered = passes(kernel.clone());
+    debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
+    lowered
+}
+
+/// Checks a kernel and brings it to what the host's code generation takes.
+#[cfg(feature = "mlir")]
 pub(crate) fn lower(kernel: &Kernel) -> Result<Kernel, CompileError> {
     hrx_ir::tile::verify(kernel)
         .map_err(|e| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() })?;
-    let lowered = passes::lower(kernel.clone());
-    debug_assert!(hrx_ir::tile::verify(&lowered).is_ok(), "passes keep kernels valid");
-    Ok(lowered)
+    Ok(lowered(passes::lower_host, kernel))
 }
 
 #[cfg(feature = "mlir")]
@@ -195,26 +243,28 @@ pub(crate) fn run(
     Ok(if form == Emit::Asm { bytes.into_iter().filter(|&b| b != 0).collect() } else { bytes })
 }
 
-/// The parts of LLVM's targets that emitting code takes.
-const PARTS: InitializationConfig = InitializationConfig {
-    asm_parser: false,
-    asm_printer: true,
-    base: true,
-    disassembler: false,
-    info: true,
-    machine_code: true,
-};
+/// Options of LLVM's AMDGPU backend, which other targets' code does not depend on. Lanes come with addresses split and
+/// accesses as wide as they can be: what the IR passes would do takes longer than the rest and finds nothing. A second
+/// scheduling, of allocated registers, takes a tenth of the time and moves little.
+const AMDGPU_OPTIONS: &[&CStr] =
+    &[c"hrx", c"-amdgpu-load-store-vectorizer=0", c"-amdgpu-scalar-ir-passes=0", c"-enable-post-misched=0"];
+
+/// Sets options of LLVM for the whole process, as on a command line whose first word is the program's name.
+fn set_options(options: &[&CStr]) {
+    let words: Vec<*const std::ffi::c_char> = options.iter().map(|o| o.as_ptr()).collect();
+    // SAFETY: the words are strings that end in zero, as many as is said, and LLVM keeps nothing of them.
+    unsafe {
+        inkwell::llvm_sys::support::LLVMParseCommandLineOptions(words.len() as i32, words.as_ptr(), std::ptr::null());
+    }
+}
 
 fn machine(target: &Target) -> Result<TargetMachine, CompileError> {
-    static X86: Once = Once::new();
     static AMDGPU: Once = Once::new();
+    generators::register();
     let (triple, cpu, features, level) = match target {
-        Target::Host(h) => {
-            X86.call_once(|| LlvmTarget::initialize_x86(&PARTS));
-            (h.triple(), h.llvm_cpu(), h.llvm_features(), OptimizationLevel::Default)
-        }
+        Target::Host(h) => (h.triple(), h.llvm_cpu(), h.llvm_features(), OptimizationLevel::Default),
         Target::Amd(chip) => {
-            AMDGPU.call_once(|| LlvmTarget::initialize_amd_gpu(&PARTS));
+            AMDGPU.call_once(|| set_options(AMDGPU_OPTIONS));
             ("amdgcn-amd-amdhsa", chip.name, String::new(), OptimizationLevel::Less)
         }
     };

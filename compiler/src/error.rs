@@ -43,4 +43,10 @@ pub enum CompileError {
         /// What is wrong.
         reason: String,
     },
+    /// A code object for AMD GPUs can't be read: damaged, foreign, or of a version that is not known.
+    #[error("code object: {reason}")]
+    CodeObject {
+        /// What is wrong.
+        reason: String,
+    },
 }

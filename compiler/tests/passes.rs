@@ -1,10 +1,12 @@
 //! Passes keep what kernels mean: the interpreter gives the same bytes before and after.
 
-use hrx_compiler::passes::{expand_blocks, lower, remove_unused};
+use hrx_compiler::passes::{expand_blocks, expand_math, lower_host, lower_lanes, remove_unused};
 use hrx_ir::quant::{FORMATS, Format};
 use hrx_ir::tile::interp::{Arg, Memory, Options, run};
 use hrx_ir::tile::random::{Options as RandomOptions, random_kernel};
-use hrx_ir::tile::{Access, BlockPart, Builder, Extent, Kernel, Op, Param, verify};
+use hrx_ir::tile::{
+    Access, BlockPart, Builder, Content, Elem, Extent, GridExpr, Kernel, Op, Param, RunPart, UnaryOp, verify,
+};
 use proptest::prelude::*;
 
 /// The bytes of all buffers after a run with pseudo-random inputs, NaNs made equal.
@@ -67,6 +69,94 @@ fn reads(format: &'static Format, part: BlockPart) -> Kernel {
     b.finish()
 }
 
+/// Whether the kernel lists such an operation.
+fn has(k: &Kernel, is: impl Fn(&Op) -> bool) -> bool {
+    k.blocks.values().flat_map(|b| &b.insts).any(|&i| is(&k.insts[i].op))
+}
+
+/// Whether the host has to have it expanded.
+fn is_read(op: &Op) -> bool {
+    match op {
+        Op::LoadBlock { part, .. } => !matches!(part, BlockPart::Raw(_)),
+        Op::LoadRun { .. } => true,
+        _ => false,
+    }
+}
+
+fn is_math(op: &Op) -> bool {
+    matches!(op, Op::Unary { op: UnaryOp::Exp | UnaryOp::Tanh, .. })
+}
+
+/// A kernel that stores one part of runs of a matrix with `blocks` blocks a row, from each place on where one may begin
+/// and from some behind the row's end. Rows are read from the last one up.
+fn runs(format: &'static Format, part: RunPart, chunks: u32, blocks: u32, constant: bool) -> Kernel {
+    let mut b = Builder::new("run");
+    let given = b.scalar_param(Elem::I32);
+    let extent: Extent = if constant { blocks.into() } else { given.into() };
+    let content = Content::Quant(format);
+    let view = b.strided_param(content, &[3.into(), extent], &[extent, 1.into()], Access::In);
+    let multiple = chunks.min(format.chunks());
+    let starts = blocks * format.chunks() / multiple + 2;
+    let (elem, each) = part.of_chunk(format);
+    let out = b.view_param(elem, &[starts.into(), 3.into(), (each * chunks).into()], Access::Out);
+    b.grid(0, GridExpr::constant(starts));
+    let (pid, by, zero) = (b.program_id(0), b.index(i64::from(multiple)), b.index(0));
+    let (places, two) = (b.iota(3), b.index(2));
+    let rows = b.sub(two, places);
+    let chunk = b.mul(pid, by);
+    let v = b.load_run(view, [rows, chunk], part, 3, chunks);
+    let v = b.reshape(v, &[1, 3, each * chunks]);
+    b.store(out, &[pid, zero, zero], v, None);
+    b.finish()
+}
+
+#[test]
+fn expanding_runs_keeps_every_part_of_every_format() {
+    for format in FORMATS {
+        for &part in RunPart::ALL {
+            for (shift, constant) in (0..7).flat_map(|n| [(n, false), (n, true)]) {
+                // The arguments give a scalar and each extent the same number.
+                let blocks = 3;
+                let before = runs(format, part, 1 << shift, blocks, constant);
+                check(&before);
+                let mut after = before.clone();
+                expand_blocks(&mut after);
+                check(&after);
+                assert!(!has(&after, is_read), "{} {part:?} is left", format.name);
+                let what = format!("{} {part:?} of {} chunks", format.name, 1 << shift);
+                for seed in [1, 123_456_789] {
+                    assert_eq!(results(&before, blocks, seed), results(&after, blocks, seed), "{what}");
+                }
+                let lanes = lower_lanes(before);
+                check(&lanes);
+                assert!(has(&lanes, |op| matches!(op, Op::LoadRun { .. })), "{what}: lanes read runs");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_far_behind_the_rows_end_is_zero_and_a_negative_one_stays_inside() {
+    let format = Format::from_name("q8_0").expect("a format");
+    for (chunks, first) in [(1, i32::MAX), (64, i32::MAX - 63), (4, -4), (64, i32::MIN)] {
+        let mut b = Builder::new("far");
+        let n = b.scalar_param(Elem::I32);
+        let view = b.strided_param(Content::Quant(format), &[1.into(), n.into()], &[1.into(), 1.into()], Access::In);
+        let out = b.view_param(Elem::F32, &[1.into(), chunks.into()], Access::Out);
+        let (zero, first_chunk) = (b.index(0), b.index(first.into()));
+        let v = b.load_run(view, [zero, first_chunk], RunPart::Scales, 1, chunks);
+        b.store(out, &[zero, zero], v, None);
+        let mut k = b.finish();
+        expand_blocks(&mut k);
+        check(&k);
+        // The interpreter faults if it leaves the view.
+        let found = results(&k, 3, 7);
+        if first > 0 {
+            assert!(found[0].iter().all(|&b| b == 0), "{chunks} chunks from {first} on");
+        }
+    }
+}
+
 #[test]
 fn expanding_blocks_keeps_every_part_of_every_format() {
     for format in FORMATS {
@@ -78,10 +168,7 @@ fn expanding_blocks_keeps_every_part_of_every_format() {
             let mut after = before.clone();
             expand_blocks(&mut after);
             check(&after);
-            let left = after.blocks.values().flat_map(|b| &b.insts).any(
-                |&i| matches!(after.insts[i].op, Op::LoadBlock { part, .. } if !matches!(part, BlockPart::Raw(_))),
-            );
-            assert!(!left, "{} {part:?} is left", format.name);
+            assert!(!has(&after, is_read), "{} {part:?} is left", format.name);
             for seed in [1, 77, 123_456_789, 3_000_000_001] {
                 assert_eq!(results(&before, 3, seed), results(&after, 3, seed), "{} {part:?}", format.name);
             }
@@ -125,8 +212,23 @@ proptest! {
         check(&cleaned);
         prop_assert!(instructions(&cleaned) <= instructions(&before));
         prop_assert_eq!(&results(&cleaned, rows, seed), &want);
-        let after = lower(before);
+        for after in [lower_host(before.clone()), lower_lanes(before)] {
+            check(&after);
+            prop_assert_eq!(&results(&after, rows, seed), &want);
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_to_expand(words in prop::collection::vec(any::<u32>(), 0..120)) {
+        let before = random_kernel(&words, RandomOptions::default());
+        let mut after = before.clone();
+        expand_math(&mut after);
         check(&after);
-        prop_assert_eq!(&results(&after, rows, seed), &want);
+        prop_assert!(!has(&after, is_math));
+        let (host, lanes) = (lower_host(before.clone()), lower_lanes(before));
+        check(&host);
+        check(&lanes);
+        prop_assert!(!has(&host, |op| is_math(op) || is_read(op)));
+        prop_assert!(!has(&lanes, is_math));
     }
 }

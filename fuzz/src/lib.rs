@@ -10,12 +10,18 @@
 mod cache_entry;
 mod gguf;
 mod graph_text;
+mod hsaco;
+mod inspect;
+mod link;
 pub mod mutate;
 mod tile_text;
 
 pub use cache_entry::cache_entry;
 pub use gguf::gguf;
 pub use graph_text::graph_text;
+pub use hsaco::hsaco;
+pub use inspect::inspect;
+pub use link::link;
 pub use tile_text::tile_text;
 
 /// How far an input got.
@@ -43,5 +49,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cache_entry", run: cache_entry },
     Target { name: "gguf", run: gguf },
     Target { name: "graph_text", run: graph_text },
+    Target { name: "hsaco", run: hsaco },
+    Target { name: "inspect", run: inspect },
+    Target { name: "link", run: link },
     Target { name: "tile_text", run: tile_text },
 ];

@@ -1,5 +1,6 @@
 //! The text form of tile IR.
 
+use hrx_compiler::passes;
 use hrx_ir::tile::{parse_kernel, verify};
 
 use crate::Reached;
@@ -24,9 +25,10 @@ pub fn tile_text(data: &[u8]) -> Reached {
         assert!(!errors.to_string().is_empty());
         return Reached::Inside;
     }
-    let lowered = hrx_compiler::passes::lower(kernel);
-    if let Err(errors) = verify(&lowered) {
-        panic!("a pass broke the kernel:\n{errors}\n{printed}");
+    for lower in [passes::lower_host, passes::lower_lanes] {
+        if let Err(errors) = verify(&lower(kernel.clone())) {
+            panic!("a pass broke the kernel:\n{errors}\n{printed}");
+        }
     }
     Reached::End
 }

@@ -1,8 +1,8 @@
 //! Index of the largest element of each row: greedy sampling.
 
 use crate::Template;
-use crate::facts::{MAX_EXTENT, TemplateError};
-use crate::row::{PIECE, for_pieces};
+use crate::facts::{MAX_EXTENT, RowCut, TemplateError};
+use crate::row::for_pieces;
 use crate::slot::{Interface, Slot, declare, slots_of};
 use hrx_ir::tile::{Access, Builder, CmpOp, Elem, GridExpr, Kernel, ReduceOp, Type, Value, View};
 
@@ -14,6 +14,8 @@ use hrx_ir::tile::{Access, Builder, CmpOp, Elem, GridExpr, Kernel, ReduceOp, Typ
 pub struct ArgMax {
     /// Elements of a row.
     pub k: u32,
+    /// How rows are cut.
+    pub cut: RowCut,
 }
 
 struct Args {
@@ -38,7 +40,7 @@ impl ArgMax {
 
 impl Template for ArgMax {
     fn name(&self) -> String {
-        format!("{FAMILY}_k{}", self.k)
+        format!("{FAMILY}_k{}{}", self.k, self.cut.tag())
     }
 
     fn slots(&self) -> Vec<Slot> {
@@ -48,17 +50,20 @@ impl Template for ArgMax {
     fn kernel(&self) -> Result<Kernel, TemplateError> {
         let fits = (1..=MAX_EXTENT).contains(&self.k);
         TemplateError::unless(fits, FAMILY, format!("k = {}", self.k), "a row has 1 to 2^30 elements")?;
+        self.cut.check(FAMILY)?;
+        let piece = self.cut.piece;
         let mut b = Builder::new(self.name());
         let a = declare(&mut b, |i| self.declare(i));
+        b.waves(self.cut.waves);
         b.grid(0, GridExpr::Extent(a.n_tokens.into()));
         let (row, zero) = (b.program_id(0), b.index(0));
         // Each lane keeps its largest element and where that was first; then the lanes are compared. Lanes start with
         // their own place, so that a row without a largest element gives the place 0.
-        let least = b.float(f64::from(f32::MIN), &[1, PIECE]);
-        let lanes = b.iota(PIECE);
-        let lanes = b.reshape(lanes, &[1, PIECE]);
-        let best = for_pieces(&mut b, self.k, &[least, lanes], |b, col, mask, best| {
-            let mut x = b.load(a.x, &[row, col], &[1, PIECE], mask);
+        let least = b.float(f64::from(f32::MIN), &[1, piece]);
+        let lanes = b.iota(piece);
+        let lanes = b.reshape(lanes, &[1, piece]);
+        let best = for_pieces(&mut b, self.k, piece, &[least, lanes], |b, col, mask, best| {
+            let mut x = b.load(a.x, &[row, col], &[1, piece], mask);
             if let Some(mask) = mask {
                 x = b.select(mask, x, least);
             }
@@ -68,7 +73,7 @@ impl Template for ArgMax {
         });
         let largest = b.reduce(ReduceOp::Max, best[0], 1);
         let is_largest = b.cmp(CmpOp::Eq, best[0], largest);
-        let none = b.int(i64::from(i32::MAX), Type::new(Elem::I32, &[1, PIECE]));
+        let none = b.int(i64::from(i32::MAX), Type::new(Elem::I32, &[1, piece]));
         let places = b.select(is_largest, best[1], none);
         let place = b.reduce(ReduceOp::Min, places, 1);
         b.store(a.out, &[row, zero], place, None);

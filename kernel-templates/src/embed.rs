@@ -1,12 +1,12 @@
 //! Embedding lookup: rows of a table, dequantised.
 
 use crate::Template;
-use crate::emit::{load_index, plus, scaled, times};
-use crate::facts::{MAX_EXTENT, Real, TemplateError, WeightType};
-use crate::row::{PIECE, for_pieces};
+use crate::emit::{load_index, plus, scaled, shifted_right, times};
+use crate::facts::{MAX_EXTENT, Real, RowCut, TemplateError, WeightType};
+use crate::row::for_pieces;
 use crate::slot::{Interface, Slot, declare, slots_of};
 use hrx_ir::quant::CHUNK;
-use hrx_ir::tile::{Access, BlockPart, Builder, Elem, GridExpr, Kernel, Value, View};
+use hrx_ir::tile::{Access, BlockPart, Builder, Elem, GridExpr, Kernel, RunPart, Value, View};
 
 /// Row `Ids[t]` of a table times a scale, for each token t.
 ///
@@ -21,6 +21,8 @@ pub struct Embed {
     pub table: WeightType,
     /// What rows are multiplied by.
     pub scale: Option<Real>,
+    /// How rows are cut.
+    pub cut: RowCut,
 }
 
 struct Args {
@@ -57,7 +59,7 @@ impl Embed {
 impl Template for Embed {
     fn name(&self) -> String {
         let scale = self.scale.map_or(String::new(), |s| format!("_scale{}", s.tag()));
-        format!("{FAMILY}_{}_v{}_k{}{scale}", self.table.name(), self.rows, self.k)
+        format!("{FAMILY}_{}_v{}_k{}{scale}{}", self.table.name(), self.rows, self.k, self.cut.tag())
     }
 
     fn slots(&self) -> Vec<Slot> {
@@ -68,12 +70,26 @@ impl Template for Embed {
         self.table.check(FAMILY, self.k)?;
         let some = (1..=MAX_EXTENT).contains(&self.rows);
         TemplateError::unless(some, FAMILY, format!("a table of {} rows", self.rows), "it has 1 to 2^30 rows")?;
+        self.cut.check(FAMILY)?;
+        let piece = self.cut.piece;
         let mut b = Builder::new(self.name());
         let a = declare(&mut b, |i| self.declare(i));
+        b.waves(self.cut.waves);
         b.grid(0, GridExpr::Extent(a.n_tokens.into()));
         let token = b.program_id(0);
         let id = load_index(&mut b, a.ids, token);
         match self.table {
+            // A piece is a run of chunks, whichever blocks they are in.
+            WeightType::Quant(_) if self.cut != RowCut::VECTORS => {
+                // Runs are aligned to what a block has of them, and at most 64 chunks.
+                let piece = piece.min(64 * CHUNK);
+                for_pieces(&mut b, self.k, piece, &[], |b, col, mask, _| {
+                    let chunk = shifted_right(b, col, CHUNK.trailing_zeros());
+                    let x = b.load_run(a.table, [id, chunk], RunPart::Values, 1, piece / CHUNK);
+                    self.store(b, a.out, [token, col], x, mask);
+                    vec![]
+                });
+            }
             WeightType::Quant(f) => {
                 let bounds = [b.index(0), b.index(i64::from(self.k / f.block)), b.index(1)];
                 b.for_loop(bounds, &[], |b, block, _| {
@@ -87,8 +103,8 @@ impl Template for Embed {
                 });
             }
             WeightType::Float(_) => {
-                for_pieces(&mut b, self.k, &[], |b, col, mask, _| {
-                    let x = b.load(a.table, &[id, col], &[1, PIECE], mask);
+                for_pieces(&mut b, self.k, piece, &[], |b, col, mask, _| {
+                    let x = b.load(a.table, &[id, col], &[1, piece], mask);
                     let x = b.convert(x, Elem::F32);
                     self.store(b, a.out, [token, col], x, mask);
                     vec![]

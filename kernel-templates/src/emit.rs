@@ -86,11 +86,15 @@ pub(crate) fn shifted_right(b: &mut Builder, index: Value, n: u32) -> Value {
     b.binary(BinaryOp::Shr, index, n)
 }
 
-/// Which of the places `first .. first + n` are below `end`, as a mask `[1, n]`.
+/// Which of the places `first .. first + n` are below `end`, as a mask `[1, n]`. Where all three are multiples of a small
+/// power of two, as many neighbours have one answer, so that they can be accessed together.
 pub(crate) fn below(b: &mut Builder, first: Value, n: u32, end: u32) -> Value {
-    let iota = b.iota(n);
-    let at = b.add(iota, first);
-    let end = b.int(i64::from(end), Type::new(Elem::I32, &[n]));
+    let step = if n > hrx_ir::quant::CHUNK { 1 << (n | end | 4).trailing_zeros() } else { 1 };
+    let (iota, step_value) = (b.iota(n / step), b.int(i64::from(step), Type::new(Elem::I32, &[n / step])));
+    let at = if step == 1 { iota } else { b.mul(iota, step_value) };
+    let at = b.add(at, first);
+    let end = b.int(i64::from(end), Type::new(Elem::I32, &[n / step]));
     let m = b.cmp(CmpOp::Lt, at, end);
+    let m = b.repeat(m, step);
     b.reshape(m, &[1, n])
 }

@@ -170,10 +170,84 @@ pub(crate) const WHOLE_BLOCKS: &str = "a row is not a whole number of blocks";
 /// What tilings are chosen from: the vector registers that one program computes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TargetShape {
-    /// `f32` lanes of one vector register.
+    /// `f32` lanes of one vector register; on a GPU the lanes of a wave.
     pub lanes: u32,
     /// How many vector registers there are.
     pub registers: u32,
+    /// Of a GPU, where a program is a workgroup of waves whose lanes work on one tile together.
+    pub waves: Option<Waves>,
+}
+
+/// What of a GPU tilings are chosen by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Waves {
+    /// Vector registers that the waves of a SIMD share, each for all lanes of a wave.
+    pub register_file: u32,
+    /// Registers are given to waves in multiples of this.
+    pub register_granule: u32,
+    /// Most waves of a SIMD.
+    pub max_waves: u32,
+    /// Most bytes of LDS of a workgroup.
+    pub lds: u32,
+    /// SIMDs of the chip's typical board, if one is known.
+    pub simds: Option<u32>,
+    /// Cycles of a 16x16x16 product of f16 in a matrix unit; of what does without one.
+    pub product_cycles: u32,
+    /// Instructions of such a product.
+    pub product_instructions: u32,
+}
+
+impl TargetShape {
+    /// A processor's vectors.
+    pub fn vectors(lanes: u32, registers: u32) -> TargetShape {
+        TargetShape { lanes, registers, waves: None }
+    }
+
+    /// A GPU's waves of so many lanes, of which a lane can name so many registers.
+    pub fn waves(lanes: u32, registers: u32, waves: Waves) -> TargetShape {
+        TargetShape { lanes, registers, waves: Some(waves) }
+    }
+}
+
+/// How rows are cut: into pieces that a program works on at once, spread over some waves. Sums of rows depend on the
+/// piece, and not on the waves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowCut {
+    /// Elements of a piece: a power of two from 32 to 4096.
+    pub piece: u32,
+    /// Waves of a program.
+    pub waves: u32,
+}
+
+impl RowCut {
+    /// For a processor's vectors.
+    pub const VECTORS: RowCut = RowCut { piece: hrx_ir::quant::CHUNK, waves: 1 };
+
+    /// The cut for rows of `k` elements. On waves each lane has four neighbours of a piece, and the largest pieces have
+    /// eight waves.
+    pub fn choose(shape: &TargetShape, k: u32) -> RowCut {
+        if shape.waves.is_none() {
+            return RowCut::VECTORS;
+        }
+        let piece = RowCut::piece_on_waves(k);
+        RowCut { piece, waves: (piece / (4 * shape.lanes)).clamp(1, 8) }
+    }
+
+    /// A row's piece on waves, whatever their number: the same in every kernel that sums a row, so that they agree.
+    pub(crate) fn piece_on_waves(k: u32) -> u32 {
+        k.clamp(128, 1024).next_power_of_two()
+    }
+
+    pub(crate) fn check(&self, family: &'static str) -> Result<(), TemplateError> {
+        let piece = (32..=4096).contains(&self.piece) && self.piece.is_power_of_two();
+        TemplateError::unless(piece, family, format!("{self:?}"), "a piece is a power of two from 32 to 4096")?;
+        let waves = (1..=16).contains(&self.waves) && self.waves.is_power_of_two();
+        TemplateError::unless(waves, family, format!("{self:?}"), "a program has 1, 2, 4, 8 or 16 waves")
+    }
+
+    pub(crate) fn tag(&self) -> String {
+        if *self == RowCut::VECTORS { String::new() } else { format!("_p{}w{}", self.piece, self.waves) }
+    }
 }
 
 #[cfg(test)]

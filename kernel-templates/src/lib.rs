@@ -4,8 +4,9 @@
 //! argument [slots](Slot) in order and make it:
 //!
 //! ```
-//! use hrx_templates::{Output, Real, RmsNorm, Slot, Template};
-//! let norm = RmsNorm { k: 576, eps: Real(1e-5), residual: false, indexed: false, output: Output::Q8 };
+//! use hrx_templates::{Output, Real, RmsNorm, RowCut, Slot, Template};
+//! let cut = RowCut::VECTORS;
+//! let norm = RmsNorm { k: 576, eps: Real(1e-5), residual: false, indexed: false, output: Output::Q8, cut };
 //! assert_eq!(norm.name(), "rms_norm_k576_eps1em5_q8");
 //! assert_eq!(norm.slots(), [Slot::NTokens, Slot::X, Slot::NormWeight, Slot::OutCodes, Slot::OutScales]);
 //! let kernel = norm.kernel().expect("supported facts");
@@ -23,6 +24,7 @@
 
 mod argmax;
 mod attention;
+mod cost;
 mod embed;
 mod emit;
 mod facts;
@@ -34,10 +36,11 @@ mod rowwise;
 mod slot;
 
 pub use argmax::ArgMax;
-pub use attention::{Attention, AttentionTiling};
+pub use attention::{Attention, AttentionCut, AttentionTiling, WaveAttention};
+pub use cost::{Candidate, Term};
 pub use embed::Embed;
-pub use facts::{Activation, Output, Real, TargetShape, TemplateError, WeightType};
-pub use linear::{Gated, Linear, LinearTiling};
+pub use facts::{Activation, Output, Real, RowCut, TargetShape, TemplateError, Waves, WeightType};
+pub use linear::{Gated, Linear, LinearCut, LinearTiling, MatrixTiling, RowsTiling};
 pub use norm::RmsNorm;
 pub use rope::{Rope, RopeOutput, Rotation};
 pub use rowwise::{RowOp, Rowwise};

@@ -2,8 +2,8 @@
 
 use crate::Template;
 use crate::emit::load_index;
-use crate::facts::{Output, Real, TemplateError};
-use crate::row::{PIECE, RowSink, check_output, for_pieces};
+use crate::facts::{Output, Real, RowCut, TemplateError};
+use crate::row::{RowSink, check_output, for_pieces};
 use crate::slot::{Interface, Slot, declare, slots_of};
 use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, ReduceOp, UnaryOp, Value, View};
 
@@ -25,6 +25,8 @@ pub struct RmsNorm {
     pub indexed: bool,
     /// The form of the result.
     pub output: Output,
+    /// How rows are cut.
+    pub cut: RowCut,
 }
 
 struct Args {
@@ -59,7 +61,7 @@ impl Template for RmsNorm {
     fn name(&self) -> String {
         let res = if self.residual { "_res" } else { "" };
         let rows = if self.indexed { "_rows" } else { "" };
-        format!("{FAMILY}_k{}_eps{}{res}{rows}{}", self.k, self.eps.tag(), self.output.tag())
+        format!("{FAMILY}_k{}_eps{}{res}{rows}{}{}", self.k, self.eps.tag(), self.output.tag(), self.cut.tag())
     }
 
     fn slots(&self) -> Vec<Slot> {
@@ -68,24 +70,26 @@ impl Template for RmsNorm {
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {
         check_output(FAMILY, self.output, self.k)?;
+        self.cut.check(FAMILY)?;
         let plain = !self.residual || self.output == Output::F32;
         TemplateError::unless(plain, FAMILY, "Q8 output with a residual", "the sum is needed in f32")?;
         let mut b = Builder::new(self.name());
         let a = declare(&mut b, |i| self.declare(i));
+        b.waves(self.cut.waves);
         b.grid(0, GridExpr::Extent(a.n_tokens.into()));
         let row = b.program_id(0);
         let from = match a.rows {
             Some(rows) => load_index(&mut b, rows, row),
             None => row,
         };
-        let inverse = inverse_rms(&mut b, a.x, from, self.k, self.eps.f64());
-        for_pieces(&mut b, self.k, &[], |b, col, mask, _| {
-            let mut y = normed(b, [a.x, a.weight], [from, col], inverse, mask);
+        let inverse = inverse_rms(&mut b, a.x, from, [self.k, self.cut.piece], self.eps.f64());
+        for_pieces(&mut b, self.k, self.cut.piece, &[], |b, col, mask, _| {
+            let mut y = normed(b, [a.x, a.weight], [from, col], inverse, self.cut.piece, mask);
             if let Some(residual) = a.residual {
-                let r = b.load(residual, &[row, col], &[1, PIECE], mask);
+                let r = b.load(residual, &[row, col], &[1, self.cut.piece], mask);
                 y = b.add(r, y);
             }
-            a.out.store(b, [row, col], y, mask);
+            a.out.store(b, [row, col], y, mask, self.k);
             vec![]
         });
         Ok(b.finish())
@@ -93,10 +97,10 @@ impl Template for RmsNorm {
 }
 
 /// 1 / sqrt(mean(x²) + eps) of a row of `x f32 [_, k]`, as `[1, 1]`.
-pub(crate) fn inverse_rms(b: &mut Builder, x: View, row: Value, k: u32, eps: f64) -> Value {
-    let zero = b.float(0.0, &[1, PIECE]);
-    let squares = for_pieces(b, k, &[zero], |b, col, mask, acc| {
-        let v = b.load(x, &[row, col], &[1, PIECE], mask);
+pub(crate) fn inverse_rms(b: &mut Builder, x: View, row: Value, [k, piece]: [u32; 2], eps: f64) -> Value {
+    let zero = b.float(0.0, &[1, piece]);
+    let squares = for_pieces(b, k, piece, &[zero], |b, col, mask, acc| {
+        let v = b.load(x, &[row, col], &[1, piece], mask);
         vec![b.fma(v, v, acc[0])]
     });
     inverse_of_squares(b, squares[0], k, eps)
@@ -117,11 +121,12 @@ pub(crate) fn normed(
     [x, weight]: [View; 2],
     [row, col]: [Value; 2],
     inverse: Value,
+    piece: u32,
     mask: Option<Value>,
 ) -> Value {
     let zero = b.index(0);
-    let v = b.load(x, &[row, col], &[1, PIECE], mask);
-    let w = b.load(weight, &[zero, col], &[1, PIECE], mask);
+    let v = b.load(x, &[row, col], &[1, piece], mask);
+    let w = b.load(weight, &[zero, col], &[1, piece], mask);
     let scaled = b.mul(v, inverse);
     b.mul(scaled, w)
 }

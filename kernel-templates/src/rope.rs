@@ -6,7 +6,7 @@
 //! elements are partners differs between the two kinds.
 
 use crate::Template;
-use crate::emit::{load_index, scaled};
+use crate::emit::{load_index, scaled, times};
 use crate::facts::{Real, TemplateError};
 use crate::norm::inverse_of_squares;
 use crate::slot::{Interface, Slot, declare, slots_of};
@@ -38,7 +38,7 @@ pub enum RopeOutput {
 /// `f32 [head_dim]`; for a rotation Cos and Sin `f32 [T, n_rot / 2]`; for a cache Positions `i32 [T]` (below NCtx), then
 /// Cache `[heads, NCtx, head_dim]`, else Out. Out may be the same memory as X.
 ///
-/// One program a token.
+/// One program a token and `program_heads` heads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rope {
     /// Heads of a row.
@@ -55,6 +55,8 @@ pub struct Rope {
     pub scale: Option<Real>,
     /// Where it goes.
     pub output: RopeOutput,
+    /// Heads of a program; one program a token has them all.
+    pub program_heads: u32,
 }
 
 struct Args {
@@ -80,6 +82,8 @@ impl Rope {
         let dims = format!("{} heads of {}", self.heads, self.head_dim);
         unless((1..=1024).contains(&self.head_dim), dims.clone(), "a head is a tile of 1 to 1024 elements")?;
         unless((1..=4096).contains(&self.heads), dims, "a row has 1 to 4096 heads")?;
+        let each = self.program_heads > 0 && self.heads.is_multiple_of(self.program_heads);
+        unless(each, format!("{} heads of a program", self.program_heads), "they divide the row's")?;
         let (rot, fact) = (self.n_rot, format!("n_rot = {} ({:?})", self.n_rot, self.rotation));
         let none = self.rotation == Rotation::None;
         unless(none == (rot == 0), fact.clone(), "only a rotation turns elements")?;
@@ -173,7 +177,8 @@ impl Template for Rope {
             RopeOutput::F32 => String::new(),
             RopeOutput::Cache(e) => format!("_to_{e}"),
         };
-        format!("{FAMILY}_{kind}_h{}_d{}{norm}{scale}{to}", self.heads, self.head_dim)
+        let part = if self.program_heads == self.heads { String::new() } else { format!("_g{}", self.program_heads) };
+        format!("{FAMILY}_{kind}_h{}_d{}{norm}{scale}{to}{part}", self.heads, self.head_dim)
     }
 
     fn slots(&self) -> Vec<Slot> {
@@ -186,13 +191,20 @@ impl Template for Rope {
         let a = declare(&mut b, |i| self.declare(i));
         b.grid(0, GridExpr::Extent(a.n_tokens.into()));
         let (token, d) = (b.program_id(0), self.head_dim);
-        let (zero, one, heads) = (b.index(0), b.index(1), b.index(i64::from(self.heads)));
+        let (zero, one, heads) = (b.index(0), b.index(1), b.index(i64::from(self.program_heads)));
+        let first = if self.program_heads == self.heads {
+            zero
+        } else {
+            b.grid(1, GridExpr::constant(self.heads / self.program_heads));
+            let group = b.program_id(1);
+            times(&mut b, group, self.program_heads)
+        };
         let factors = a.angles.map(|angles| self.factors(&mut b, angles, token));
         let position = match a.out {
             Out::Cache { positions, .. } => load_index(&mut b, positions, token),
             Out::Rows(_) => zero,
         };
-        b.for_loop([zero, heads, one], &[], |b, head, _| {
+        let one_head = |b: &mut Builder, head: Value| {
             let x = b.load(a.x, &[token, head, zero], &[1, 1, d], None);
             let mut x = b.reshape(x, &[1, d]);
             if let (Some(eps), Some(weight)) = (self.norm, a.norm_weight) {
@@ -219,8 +231,16 @@ impl Template for Rope {
                     b.store(view, &[head, position, zero], x, None);
                 }
             }
-            vec![]
-        });
+        };
+        if self.program_heads == 1 {
+            one_head(&mut b, first);
+        } else {
+            b.for_loop([zero, heads, one], &[], |b, at, _| {
+                let head = if self.program_heads == self.heads { at } else { b.add(first, at) };
+                one_head(b, head);
+                vec![]
+            });
+        }
         Ok(b.finish())
     }
 }

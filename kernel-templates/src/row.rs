@@ -6,26 +6,27 @@ use crate::slot::{Interface, Slot};
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::{Access, Builder, CmpOp, Elem, Extent, ReduceOp, UnaryOp, Value, View};
 
-/// Elements of a row that are worked on at once.
+/// Elements of a row that a processor's vectors work on at once.
 pub(crate) const PIECE: u32 = CHUNK;
 
-/// Walks along a row of `k` elements in pieces of [`PIECE`], carrying values. `body` gets the first column, a mask
-/// `[1, PIECE]` where the row ends inside the piece, and the carried values; it returns their next values.
+/// Walks along a row of `k` elements in pieces, carrying values. `body` gets the first column, a mask
+/// `[1, piece]` where the row ends inside the piece, and the carried values; it returns their next values.
 pub(crate) fn for_pieces(
     b: &mut Builder,
     k: u32,
+    piece: u32,
     inits: &[Value],
     mut body: impl FnMut(&mut Builder, Value, Option<Value>, &[Value]) -> Vec<Value>,
 ) -> Vec<Value> {
-    let whole = k / PIECE * PIECE;
+    let whole = k / piece * piece;
     let mut carried = inits.to_vec();
     if whole > 0 {
-        let bounds = [b.index(0), b.index(i64::from(whole)), b.index(i64::from(PIECE))];
+        let bounds = [b.index(0), b.index(i64::from(whole)), b.index(i64::from(piece))];
         carried = b.for_loop(bounds, &carried, |b, col, c| body(b, col, None, c));
     }
     if whole < k {
         let col = b.index(i64::from(whole));
-        let mask = below(b, col, PIECE, k);
+        let mask = below(b, col, piece, k);
         carried = body(b, col, Some(mask), &carried);
     }
     carried
@@ -78,16 +79,19 @@ impl RowSink {
         }
     }
 
-    /// Stores `x f32 [1, 32]` at a row from a column on. A mask is for rows of `f32` only.
-    pub fn store(&self, b: &mut Builder, [row, col]: [Value; 2], x: Value, mask: Option<Value>) {
+    /// Stores `x f32 [1, n]`, whole chunks, at a row from a column on. Of Q8 the mask is that of `end`, the row's.
+    pub fn store(&self, b: &mut Builder, [row, col]: [Value; 2], x: Value, mask: Option<Value>, end: u32) {
         match *self {
             RowSink::F32(out) => b.store(out, &[row, col], x, mask),
             RowSink::Q8 { codes, scales } => {
-                debug_assert!(mask.is_none(), "rows of Q8 are whole blocks");
-                let [c, s] = quantize(b, x);
-                b.store(codes, &[row, col], c, None);
+                let n = b.ty(x).shape.last();
+                let blocks = b.reshape(x, &[n / CHUNK, CHUNK]);
+                let [c, s] = quantize(b, blocks);
+                let (c, s) = (b.reshape(c, &[1, n]), b.reshape(s, &[1, n / CHUNK]));
+                b.store(codes, &[row, col], c, mask);
                 let block = shifted_right(b, col, CHUNK.trailing_zeros());
-                b.store(scales, &[row, block], s, None);
+                let mask = mask.map(|_| below(b, block, n / CHUNK, end / CHUNK));
+                b.store(scales, &[row, block], s, mask);
             }
         }
     }

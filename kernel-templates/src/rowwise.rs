@@ -2,8 +2,8 @@
 
 use crate::Template;
 use crate::emit::{activation, load_index, scaled, softcap};
-use crate::facts::{Activation, Output, Real, TemplateError};
-use crate::row::{PIECE, RowSink, check_output, for_pieces};
+use crate::facts::{Activation, Output, Real, RowCut, TemplateError};
+use crate::row::{RowSink, check_output, for_pieces};
 use crate::slot::{Interface, Slot, declare, slots_of};
 use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Value, View};
 
@@ -54,6 +54,8 @@ pub struct Rowwise {
     pub indexed: bool,
     /// The form of the result.
     pub output: Output,
+    /// How rows are cut.
+    pub cut: RowCut,
 }
 
 struct Args {
@@ -97,7 +99,7 @@ impl Rowwise {
 impl Template for Rowwise {
     fn name(&self) -> String {
         let rows = if self.indexed { "_rows" } else { "" };
-        format!("{FAMILY}_{}_k{}{rows}{}", self.op.tag(), self.k, self.output.tag())
+        format!("{FAMILY}_{}_k{}{rows}{}{}", self.op.tag(), self.k, self.output.tag(), self.cut.tag())
     }
 
     fn slots(&self) -> Vec<Slot> {
@@ -106,21 +108,24 @@ impl Template for Rowwise {
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {
         check_output(FAMILY, self.output, self.k)?;
+        self.cut.check(FAMILY)?;
         let plain = !self.indexed || !self.op.binary();
         TemplateError::unless(plain, FAMILY, format!("indexed {:?}", self.op), "second rows are not indexed")?;
         let mut b = Builder::new(self.name());
         let a = declare(&mut b, |i| self.declare(i));
+        b.waves(self.cut.waves);
         b.grid(0, GridExpr::Extent(a.n_tokens.into()));
         let row = b.program_id(0);
         let from = match a.rows {
             Some(rows) => load_index(&mut b, rows, row),
             None => row,
         };
-        for_pieces(&mut b, self.k, &[], |b, col, mask, _| {
-            let x = b.load(a.x, &[from, col], &[1, PIECE], mask);
-            let y = a.y.map(|y| b.load(y, &[row, col], &[1, PIECE], mask));
+        let piece = self.cut.piece;
+        for_pieces(&mut b, self.k, piece, &[], |b, col, mask, _| {
+            let x = b.load(a.x, &[from, col], &[1, piece], mask);
+            let y = a.y.map(|y| b.load(y, &[row, col], &[1, piece], mask));
             let z = self.apply(b, x, y);
-            a.out.store(b, [row, col], z, mask);
+            a.out.store(b, [row, col], z, mask, self.k);
             vec![]
         });
         Ok(b.finish())

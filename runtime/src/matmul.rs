@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::exec::KernelStore;
 use crate::kernel::{bytes_of, bytes_of_mut};
 use hrx_ir::quant::CHUNK;
-use hrx_templates::{Linear, LinearTiling, Output, Request, RowOp, Rowwise, Slot, TargetShape, Template, WeightType};
+use hrx_templates::{Linear, LinearCut, Output, Request, RowCut, RowOp, Rowwise, Slot, Template, WeightType};
 use std::sync::{Arc, Mutex};
 
 /// The most rows of x that are multiplied at once: what bounds the scratch memory.
@@ -82,11 +82,15 @@ impl QuantMatmul {
             return Err(Error::Invalid(format!("a matrix of {n} rows; it has 1 to {MAX_N}")));
         }
         let target = store.device().target();
-        let shape = TargetShape { lanes: target.vector_lanes(), registers: target.vector_registers() };
-        let linear = |rows| Request::from(Linear::new(n, k, weight, LinearTiling::choose(&shape, rows)));
+        let shape = crate::exec::target_shape(target);
+        let linear =
+            |rows| Request::from(Linear::new(n, k, weight, LinearCut::choose(&shape, [n, k], weight, rows, 1)));
         let mut requests = vec![linear(1), linear(MANY)];
         if Linear::input(weight) == Output::Q8 {
-            requests.push(Rowwise { k, op: RowOp::Copy, indexed: false, output: Output::Q8 }.into());
+            requests.push(
+                Rowwise { k, op: RowOp::Copy, indexed: false, output: Output::Q8, cut: RowCut::choose(&shape, k) }
+                    .into(),
+            );
         }
         let ids = store.get(&requests)?;
         let kernel = |i: usize| SlottedKernel { id: ids[i], slots: requests[i].slots() };

@@ -263,7 +263,8 @@ pub fn is_approximate(kernel: &Kernel) -> bool {
 /// their results); 8-bit integers, which are rounded from such floats, by one.
 pub const APPROXIMATE: f64 = 1.0 / 262_144.0;
 
-/// A kernel compiled on every way for every target of this machine, to be held against the interpreter.
+/// A kernel compiled on every way for targets of this machine, to be held against the interpreter. The kernel in lane form
+/// is held to it too, for a chip of each kind.
 pub struct Checker<'k> {
     kernel: &'k Kernel,
     codes: Vec<(Target, Vec<(Lowering, HostKernel<'k>)>)>,
@@ -275,15 +276,23 @@ impl<'k> Checker<'k> {
     /// # Errors
     /// What the compiler or the loader says.
     pub fn new(kernel: &'k Kernel) -> Result<Checker<'k>, String> {
+        Checker::for_targets(kernel, &targets())
+    }
+
+    /// As [`Checker::new`], for these targets of this machine only.
+    ///
+    /// # Errors
+    /// What the compiler or the loader says.
+    pub fn for_targets(kernel: &'k Kernel, targets: &[Target]) -> Result<Checker<'k>, String> {
         let way = |target: &Target, &lowering: &Lowering| {
             let compiled = HostKernel::lowered(kernel, target, lowering);
             compiled.map(|code| (lowering, code)).map_err(|e| format!("{}, {lowering:?}: {e}", target.name()))
         };
-        let ways = |target: Target| {
-            let codes = Lowering::ALL.iter().map(|l| way(&target, l)).collect::<Result<_, _>>()?;
-            Ok((target, codes))
+        let ways = |target: &Target| {
+            let codes = Lowering::ALL.iter().map(|l| way(target, l)).collect::<Result<_, _>>()?;
+            Ok((target.clone(), codes))
         };
-        Ok(Checker { kernel, codes: targets().into_iter().map(ways).collect::<Result<_, String>>()? })
+        Ok(Checker { kernel, codes: targets.iter().map(ways).collect::<Result<_, String>>()? })
     }
 
     /// Runs the kernel in the interpreter, rounding as a device does, and compiled, and compares the bytes of all
@@ -308,6 +317,11 @@ impl<'k> Checker<'k> {
                     first.get_or_insert(got);
                 }
             }
+        }
+        for chip in crate::lanes::chips_for(k, inputs) {
+            let place = |e: String| format!("{} in lanes of {}: {e}", k.name, chip.name);
+            let got = crate::lanes::run(k, inputs, chip).map_err(place)?;
+            compare(k, inputs, &got, &want, is_approximate(k)).map_err(place)?;
         }
         Ok(want)
     }

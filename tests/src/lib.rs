@@ -4,6 +4,7 @@
 pub mod filetest;
 pub mod golden;
 pub mod host;
+pub mod lanes;
 pub mod logits;
 pub mod models;
 pub mod synthetic;

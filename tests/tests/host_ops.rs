@@ -1,7 +1,9 @@
 //! Every elementwise operation, reduction and product, compiled, against the interpreter on the values where they are
 //! known to go wrong: signed zeros, NaN, infinities, subnormals, ties, the ends of integers.
 
+use hrx_compiler::passes::lower_host;
 use hrx_ir::tile::interp::{FaultKind, Options};
+use hrx_ir::tile::parse_kernel;
 use hrx_ir::tile::{Access, BinaryOp, Builder, CmpOp, Elem, Kernel, Op, ReduceOp, UnaryOp, Value, View, result_type};
 use hrx_tests::host::{Checker, Flush, HostKernel, Input, Lowering, check, decode, encode, interpret, targets};
 
@@ -383,6 +385,50 @@ fn exponentials_are_as_close_as_documented() {
             }
             println!("{}: within {:.2} ulp, at {:e}", op.name(), worst.0, worst.1);
             assert!(worst.0 <= most, "{} of {:e} is {} ulp off", op.name(), worst.1, worst.0);
+        }
+    }
+}
+
+/// FNV-1a (32 bit) of the results' bits, NaNs made equal.
+fn fingerprint(results: &[u8]) -> u32 {
+    let bits = results.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]]));
+    let quiet = bits.map(|b| if f32::from_bits(b).is_nan() { f32::NAN.to_bits() } else { b });
+    let hash = |h: u32, byte: u8| (h ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    quiet.flat_map(u32::to_le_bytes).fold(0x811c_9dc5, hash)
+}
+
+/// Other bits would change what models say: whoever wants that raises the version of code generation, too.
+#[test]
+fn exponentials_keep_their_bits() {
+    // Numbers of any exponent, then the range where results are neither 0 nor 1 nor infinite.
+    let any = (0..1u32 << 17).map(|i| i.wrapping_mul(0x9E37_79B1));
+    let range = (-100_000..100_000).map(|i| (i as f32 * 1.05e-3).to_bits());
+    let bytes: Vec<u8> = any.chain(range).flat_map(u32::to_le_bytes).collect();
+    let n = bytes.len() / 4;
+    for (op, want) in [(UnaryOp::Exp, 0x3a38_85b7), (UnaryOp::Tanh, 0x54bf_64b1)] {
+        let kernel = elementwise(&[Elem::F32], Elem::F32, 8, n, |b, v| Some(b.unary(op, v[0]))).expect("f32");
+        for target in targets() {
+            let run = HostKernel::new(&kernel, &target).unwrap();
+            let out = run.run(&[Input::Bytes(bytes.clone()), Input::Room(4 * n)], Flush::End).unwrap();
+            let got = fingerprint(out[1].as_deref().expect("a buffer"));
+            assert_eq!(got, want, "{}: {got:#010x}", op.name());
+        }
+    }
+}
+
+/// What the pass makes of `exp` and `tanh` is arithmetic that every target does alike.
+#[test]
+fn expanded_exponentials_agree_to_the_bit() {
+    for op in [UnaryOp::Exp, UnaryOp::Tanh] {
+        for width in WIDTHS {
+            let mut bytes = specials(Elem::F32);
+            bytes.extend((-2000..2000).flat_map(|i| (i as f32 * 0.0531).to_le_bytes()));
+            let n = (bytes.len() / 4).next_multiple_of(width as usize);
+            let kernel = elementwise(&[Elem::F32], Elem::F32, width, n, |b, v| Some(b.unary(op, v[0]))).expect("f32");
+            // From its text, as the arena still has what was replaced.
+            let lowered = parse_kernel(&lower_host(kernel).to_string()).expect("parses");
+            assert!(!hrx_tests::host::is_approximate(&lowered));
+            agree(&format!("{} of {width}", op.name()), &lowered, vec![cycle(Elem::F32, &bytes, n)], 4 * n);
         }
     }
 }

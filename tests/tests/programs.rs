@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::ops::Range;
 
-const AVX2: TargetShape = TargetShape { lanes: 8, registers: 16 };
-const AVX512: TargetShape = TargetShape { lanes: 16, registers: 32 };
+const AVX2: TargetShape = TargetShape { lanes: 8, registers: 16, waves: None };
+const AVX512: TargetShape = TargetShape { lanes: 16, registers: 32, waves: None };
 const MODES: [Mode; 3] = [Mode::Decode, Mode::Prefill, Mode::Logits];
 
 /// What of two operands is the same memory.
@@ -159,7 +159,7 @@ fn lowered(made: &[Made]) -> Lowered {
         let buf_at = |at: &usize| Operand::Buf(bufs.keys().nth(at % i).expect("an earlier one"));
         let reads: Vec<Operand> = if i == 0 { Vec::new() } else { m.reads.iter().map(buf_at).collect() };
         steps.push(Step {
-            request: ArgMax { k: 1 }.into(),
+            request: ArgMax { k: 1, cut: hrx_templates::RowCut::VECTORS }.into(),
             operands: Vec::new(),
             reads,
             writes: vec![written],

@@ -1,6 +1,6 @@
 //! Blocks and loops.
 
-use super::{Codegen, Reg, Result, Stop, Tile};
+use super::{Codegen, Reg, Result, Stop, Tile, not_expanded};
 use hrx_ir::tile::{Block, Inst, Op, Value};
 use inkwell::IntPredicate;
 
@@ -38,12 +38,14 @@ impl<'c> Codegen<'c, '_> {
             Op::Reduce { op, arg, axis } => self.reduce(*op, *arg, *axis as usize)?,
             Op::Dot { args } => self.dot(*args)?,
             Op::Dot4 { args } => self.dot4(*args)?,
+            Op::Mma { args } => self.mma(*args)?,
             Op::Load { view, index, mask, .. } => {
                 let ty = k.ty(data.results[0]);
                 self.load(*view, index, *mask, ty)?
             }
             Op::Store { view, index, value, mask } => return self.store(*view, index, *value, *mask),
             Op::LoadBlock { view, index, part, ty } => self.load_block(*view, *index, *part, *ty)?,
+            Op::LoadRun { .. } => return Err(not_expanded(data.op.name())),
             Op::For { .. } | Op::Yield { .. } => unreachable!("handled by the block"),
         };
         self.define(data.results[0], tile);

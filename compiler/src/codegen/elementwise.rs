@@ -1,7 +1,7 @@
 //! Constants and operations that go element by element.
 
 use super::reg::{Cast, FloatOp, IntOp};
-use super::{Codegen, Reg, Result, Tile};
+use super::{Codegen, Reg, Result, Tile, not_expanded};
 use hrx_ir::tile::{BinaryOp, CmpOp, Elem, Literal, Type, UnaryOp, Value};
 use inkwell::types::BasicTypeEnum;
 use inkwell::{FloatPredicate, IntPredicate};
@@ -64,8 +64,7 @@ impl<'c> Codegen<'c, '_> {
             }
             UnaryOp::Abs => Ok(x),
             UnaryOp::Not => g.int_op(IntOp::Xor, x, g.splat_int(-1, x.ty())),
-            UnaryOp::Exp => g.exp(x),
-            UnaryOp::Tanh => g.tanh(x),
+            UnaryOp::Exp | UnaryOp::Tanh => Err(not_expanded(op.name())),
             UnaryOp::Sqrt => g.float_intrinsic("llvm.sqrt", &[x]),
             UnaryOp::Rsqrt => {
                 let root = g.float_intrinsic("llvm.sqrt", &[x])?;

@@ -1,6 +1,6 @@
 //! Loads and stores.
 
-use super::{Codegen, Reg, Result, Stop, Tile};
+use super::{Codegen, Reg, Result, Stop, Tile, not_expanded};
 use hrx_ir::tile::{BlockPart, Elem, Extent, Type, Value, View};
 use inkwell::AddressSpace;
 use inkwell::types::BasicType;
@@ -199,7 +199,7 @@ impl<'c> Codegen<'c, '_> {
     /// Raw fields of a block for each of several rows.
     pub(crate) fn load_block(&self, view: View, index: [Value; 2], part: BlockPart, ty: Type) -> Result<Tile<'c>> {
         let BlockPart::Raw(at) = part else {
-            return Err(Stop::Kernel("block reads are expanded before code generation".into()));
+            return Err(not_expanded("block read"));
         };
         let data = &self.k.views[view];
         let unit = u64::from(data.content.unit_bytes());

@@ -10,8 +10,8 @@
 mod block;
 mod dot;
 mod elementwise;
-pub(crate) mod math;
 mod memory;
+mod mma;
 mod reg;
 mod shape;
 
@@ -47,6 +47,11 @@ impl From<BuilderError> for Stop {
     }
 }
 
+/// Something that a pass should have replaced.
+pub(crate) fn not_expanded(what: &str) -> Stop {
+    Stop::Kernel(format!("{what} is to be expanded before code generation"))
+}
+
 pub(crate) type Result<T> = std::result::Result<T, Stop>;
 
 /// State of generating one function.
@@ -61,9 +66,11 @@ pub(crate) struct Codegen<'c, 'k> {
     values: HashMap<Value, Tile<'c>>,
     /// The base address of each view.
     bases: HashMap<View, PointerValue<'c>>,
+    /// Memory on the stack for the operands of matrix products, if there are any.
+    scratch: Option<PointerValue<'c>>,
 }
 
-/// Generates the module of a kernel that has been through [`crate::passes::lower`]. Its function has the kernel's name.
+/// Generates the module of a kernel that has been through [`crate::passes::lower_host`]. Its function has the kernel's name.
 pub(crate) fn module<'c>(
     cx: &'c Context,
     kernel: &Kernel,
@@ -84,7 +91,8 @@ pub(crate) fn module<'c>(
     let entry = cx.append_basic_block(function, "entry");
     let b = cx.create_builder();
     b.position_at_end(entry);
-    let mut g = Codegen { cx, module, b, k: kernel, target, function, values: HashMap::new(), bases: HashMap::new() };
+    let (values, bases) = (HashMap::new(), HashMap::new());
+    let mut g = Codegen { cx, module, b, k: kernel, target, function, values, bases, scratch: None };
     match g.body() {
         Ok(()) => Ok(g.module),
         Err(Stop::Kernel(reason)) => Err(CompileError::Kernel { kernel: kernel.name.clone(), reason }),
@@ -119,6 +127,17 @@ impl<'c> Codegen<'c, '_> {
                     self.values.insert(v, vec![loaded.into()]);
                 }
             }
+        }
+        let scratch = mma::scratch_bytes(self.k);
+        if scratch > 0 {
+            let bytes = self.cx.i64_type().const_int(scratch, false);
+            let memory = self.b.build_array_alloca(self.cx.i8_type(), bytes, "")?;
+            let alloca = memory.as_instruction().ok_or_else(|| Stop::Llvm("an alloca is an instruction".into()))?;
+            alloca.set_alignment(LOCAL_ALIGN as u32).map_err(|e| Stop::Llvm(e.to_string()))?;
+            self.scratch = Some(memory);
+            // Touches each page in turn, so that a stack too short for it faults in its guard page.
+            let probe = self.cx.create_string_attribute("probe-stack", "inline-asm");
+            self.function.add_attribute(inkwell::attributes::AttributeLoc::Function, probe);
         }
         let local = self.function.get_nth_param(4).expect("declared").into_pointer_value();
         let mut at = 0u64;

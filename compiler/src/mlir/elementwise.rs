@@ -1,7 +1,7 @@
 //! Constants and operations that go element by element.
 
-use super::Result;
-use super::lower::{Lower, Val};
+use super::lower::{Lower, Val, not_expanded};
+use super::{Result, Stop};
 use hrx_ir::tile::{BinaryOp, CmpOp, Elem, Literal, Shape, Type, UnaryOp, Value};
 use melior::dialect::arith::{CmpfPredicate, CmpiPredicate};
 
@@ -69,8 +69,7 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
                 let ones = self.int(-1, elem, shape.dims())?;
                 self.apply("arith.xori", &[x, ones])
             }
-            UnaryOp::Exp => self.exp(x, shape),
-            UnaryOp::Tanh => self.tanh(x, shape),
+            UnaryOp::Exp | UnaryOp::Tanh => Err(Stop(not_expanded(op.name()))),
             UnaryOp::Sqrt => self.apply("math.sqrt", &[x]),
             UnaryOp::Rsqrt => {
                 let root = self.apply("math.sqrt", &[x])?;

@@ -17,9 +17,9 @@ mod abi;
 mod convert;
 mod elementwise;
 mod lower;
-mod math;
 mod memory;
 mod ops;
+mod product;
 mod shape;
 
 use crate::emit::{self, Emit};
@@ -62,7 +62,7 @@ type Result<T> = std::result::Result<T, Stop>;
 /// If the kernel breaks a rule of tile IR, the target is not the host, or MLIR or LLVM refuses it.
 pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> std::result::Result<Vec<u8>, CompileError> {
     match form {
-        Emit::Tile | Emit::Lane | Emit::Mlir => return emit::emit(kernel, target, form),
+        Emit::Tile | Emit::Lane | Emit::Mlir | Emit::Hsaco => return emit::emit(kernel, target, form),
         Emit::Llvm | Emit::Asm | Emit::Obj => {}
     }
     if !matches!(target, Target::Host(_)) {
@@ -84,7 +84,7 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> std::result::Result
 }
 
 /// The text of a kernel, with the head of its tile IR in comments: what the arguments are, and the grid. Reads of
-/// quantised blocks must have been expanded, as [`crate::passes::lower`] does.
+/// quantised blocks must have been expanded, as [`crate::passes::lower_host`] does.
 ///
 /// # Errors
 /// If the kernel breaks a rule of tile IR, has an operation that is not lowered, or MLIR refuses it.

@@ -1,87 +1,48 @@
-//! Expands reads of quantised blocks into byte operations, by the format's description.
+//! Expands reads of quantised blocks, and of runs of their chunks, into byte operations, by the format's description.
 //!
 //! After this pass the only block reads left are raw ones.
 
+use super::rewrite::{Cursor, rewrite};
+use super::runs::run;
 use hrx_ir::quant::{Bytes, CHUNK, Format, Scales};
-use hrx_ir::tile::{
-    BinaryOp, Block, BlockPart, CmpOp, Content, Elem, Kernel, Literal, Op, Shape, Type, UnaryOp, Value, View,
-    result_type,
-};
-use std::collections::HashMap;
+use hrx_ir::tile::{BinaryOp, BlockPart, CmpOp, Content, Elem, Kernel, Op, Shape, Type, UnaryOp, Value, View};
 
 /// Expands every block read of the kernel but the raw ones.
 pub fn expand_blocks(k: &mut Kernel) {
-    expand(k, k.body, &mut HashMap::new());
-}
-
-fn expand(k: &mut Kernel, block: Block, renamed: &mut HashMap<Value, Value>) {
-    for inst in std::mem::take(&mut k.blocks[block].insts) {
-        k.insts[inst].op.map_operands(|v| renamed.get(&v).copied().unwrap_or(v));
-        match k.insts[inst].op {
-            Op::LoadBlock { part: BlockPart::Raw(_), .. } => k.blocks[block].insts.push(inst),
-            Op::LoadBlock { view, index, part, ty } => {
-                let Content::Quant(format) = k.views[view].content else {
-                    unreachable!("the verifier holds block reads to quantised views")
-                };
-                let mut e = Expander { k, block, view, index, rows: ty.shape.dims()[0], format };
-                let v = e.part(part);
-                renamed.insert(e.k.insts[inst].results[0], v);
-            }
-            Op::For { body, .. } => {
-                expand(k, body, renamed);
-                k.blocks[block].insts.push(inst);
-            }
-            _ => k.blocks[block].insts.push(inst),
+    rewrite(k, |at, inst| match at.k.insts[inst].op {
+        Op::LoadBlock { part: BlockPart::Raw(_), .. } => None,
+        Op::LoadBlock { view, index, part, ty } => {
+            Some(BlockReader::new(at, view, index, ty.shape.dims()[0]).part(part))
         }
-    }
+        Op::LoadRun { view, index, part, ty } => Some(run(at, view, index, part, ty)),
+        _ => None,
+    });
 }
 
-/// Appends the expansion of one read to a block.
-struct Expander<'k> {
-    k: &'k mut Kernel,
-    block: Block,
+/// Appends the expansion of reads of one block of some rows.
+pub(super) struct BlockReader<'c, 'k> {
+    pub(super) at: &'c mut Cursor<'k>,
     view: View,
     index: [Value; 2],
     rows: u32,
-    format: &'static Format,
+    pub(super) format: &'static Format,
 }
 
-impl Expander<'_> {
-    fn push(&mut self, op: Op) -> Value {
-        let ty = result_type(self.k, &op).expect("expansions are well typed").expect("and have a result");
-        let inst = self.k.append(self.block, op, &[ty]);
-        self.k.insts[inst].results[0]
-    }
-
-    fn elem(&self, v: Value) -> Elem {
-        self.k.ty(v).elem
-    }
-
-    fn int(&mut self, n: i64, like: Value) -> Value {
-        let ty = self.k.ty(like);
-        self.push(Op::Const { value: Literal::Int(n), ty })
-    }
-
-    fn float(&mut self, x: f64, like: Value) -> Value {
-        let ty = self.k.ty(like);
-        self.push(Op::Const { value: Literal::Float(x), ty })
-    }
-
-    fn binary(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
-        self.push(Op::Binary { op, args: [a, b] })
-    }
-
-    fn convert(&mut self, arg: Value, to: Elem) -> Value {
-        if self.elem(arg) == to { arg } else { self.push(Op::Convert { arg, to }) }
+impl<'c, 'k> BlockReader<'c, 'k> {
+    pub(super) fn new(at: &'c mut Cursor<'k>, view: View, index: [Value; 2], rows: u32) -> BlockReader<'c, 'k> {
+        let Content::Quant(format) = at.k.views[view].content else {
+            unreachable!("the verifier holds block reads to quantised views")
+        };
+        BlockReader { at, view, index, rows, format }
     }
 
     /// `n` fields of a type from byte `at` of each row's block.
     fn raw(&mut self, at: u32, elem: Elem, n: u32) -> Value {
         let ty = Type::new(elem, &[self.rows, n]);
-        self.push(Op::LoadBlock { view: self.view, index: self.index, part: BlockPart::Raw(at), ty })
+        self.at.push(Op::LoadBlock { view: self.view, index: self.index, part: BlockPart::Raw(at), ty })
     }
 
-    fn part(&mut self, part: BlockPart) -> Value {
+    pub(super) fn part(&mut self, part: BlockPart) -> Value {
         match part {
             BlockPart::Codes(chunk) => self.codes(chunk),
             BlockPart::Scales => self.scales(&(self.format.scales)()),
@@ -93,7 +54,7 @@ impl Expander<'_> {
 
     fn codes(&mut self, chunk: u32) -> Value {
         let v = self.bytes(&(self.format.codes)(chunk));
-        if self.format.signed { self.push(Op::Bitcast { arg: v, to: Elem::I8 }) } else { v }
+        if self.format.signed { self.at.bitcast(v, Elem::I8) } else { v }
     }
 
     /// A byte expression as operations on `u8 [rows, n]`.
@@ -111,38 +72,36 @@ impl Expander<'_> {
             Bytes::And(inner, m) => self.with_constant(BinaryOp::And, inner, i64::from(*m)),
             Bytes::Or(a, b) => {
                 let (a, b) = (self.bytes(a), self.bytes(b));
-                self.binary(BinaryOp::Or, a, b)
+                self.at.binary(BinaryOp::Or, a, b)
             }
             Bytes::Concat(a, b) => {
                 let args = [self.bytes(a), self.bytes(b)];
-                self.push(Op::Concat { args, axis: 1 })
+                self.at.push(Op::Concat { args, axis: 1 })
             }
         }
     }
 
     fn with_constant(&mut self, op: BinaryOp, inner: &Bytes, n: i64) -> Value {
         let v = self.bytes(inner);
-        let n = self.int(n, v);
-        self.binary(op, v, n)
+        self.at.binary_int(op, v, n)
     }
 
     /// Bits spread to bytes of 0 or `1 << shift`: each byte eight times, each copy masked with its own bit.
     fn bits(&mut self, at: u32, len: u32, shift: u8) -> Value {
         let n = 8 * len;
         let raw = self.raw(at, Elem::U8, len);
-        let copies = self.push(Op::Repeat { arg: raw, times: 8 });
-        let place = self.push(Op::Iota { ty: Type::new(Elem::U8, &[n]) });
-        let seven = self.int(7, place);
-        let bit = self.binary(BinaryOp::And, place, seven);
-        let one = self.int(1, bit);
-        let mask = self.binary(BinaryOp::Shl, one, bit);
-        let mask = self.push(Op::Reshape { arg: mask, shape: Shape::new(&[1, n]) });
-        let mask = self.push(Op::Broadcast { arg: mask, shape: Shape::new(&[self.rows, n]) });
-        let masked = self.binary(BinaryOp::And, copies, mask);
-        let zero = self.int(0, masked);
-        let set = self.push(Op::Cmp { op: CmpOp::Ne, args: [masked, zero] });
-        let bit = self.int(1 << shift, masked);
-        self.push(Op::Select { args: [set, bit, zero] })
+        let copies = self.at.push(Op::Repeat { arg: raw, times: 8 });
+        let place = self.at.push(Op::Iota { ty: Type::new(Elem::U8, &[n]) });
+        let bit = self.at.binary_int(BinaryOp::And, place, 7);
+        let one = self.at.int(1, bit);
+        let mask = self.at.binary(BinaryOp::Shl, one, bit);
+        let mask = self.at.push(Op::Reshape { arg: mask, shape: Shape::new(&[1, n]) });
+        let mask = self.at.broadcast(mask, Shape::new(&[self.rows, n]));
+        let masked = self.at.binary(BinaryOp::And, copies, mask);
+        let zero = self.at.int(0, masked);
+        let set = self.at.cmp(CmpOp::Ne, masked, zero);
+        let bit = self.at.int(1 << shift, masked);
+        self.at.select(set, bit, zero)
     }
 
     fn scales(&mut self, s: &Scales) -> Value {
@@ -150,74 +109,63 @@ impl Expander<'_> {
         match s {
             Scales::One { at, negate } => {
                 let half = self.raw(*at, Elem::F16, 1);
-                let mut d = self.convert(half, Elem::F32);
+                let mut d = self.at.convert(half, Elem::F32);
                 if *negate {
-                    d = self.push(Op::Unary { op: UnaryOp::Neg, arg: d });
+                    d = self.at.unary(UnaryOp::Neg, d);
                 }
-                self.broadcast(d, shape)
+                self.at.broadcast(d, shape)
             }
             Scales::Scaled { at, by, signed } => {
                 let half = self.raw(*at, Elem::F16, 1);
-                let d = self.convert(half, Elem::F32);
-                let d = self.broadcast(d, shape);
+                let d = self.at.convert(half, Elem::F32);
+                let d = self.at.broadcast(d, shape);
                 let mut by = self.bytes(by);
                 if *signed {
-                    by = self.push(Op::Bitcast { arg: by, to: Elem::I8 });
+                    by = self.at.bitcast(by, Elem::I8);
                 }
-                let by = self.convert(by, Elem::F32);
-                self.binary(BinaryOp::Mul, d, by)
+                let by = self.at.convert(by, Elem::F32);
+                self.at.binary(BinaryOp::Mul, d, by)
             }
         }
-    }
-
-    fn broadcast(&mut self, arg: Value, shape: Shape) -> Value {
-        if self.k.ty(arg).shape == shape { arg } else { self.push(Op::Broadcast { arg, shape }) }
     }
 
     fn offsets(&mut self) -> Value {
         let f = self.format;
         let zero_part = (f.zero != 0).then(|| {
             let scale = self.scales(&(f.scales)());
-            let zero = self.float(f64::from(f.zero), scale);
-            self.binary(BinaryOp::Mul, scale, zero)
+            let zero = self.at.float(f64::from(f.zero), scale);
+            self.at.binary(BinaryOp::Mul, scale, zero)
         });
         let min = f.mins.map(|mins| self.scales(&mins()));
         match (zero_part, min) {
-            (Some(z), Some(m)) => self.binary(BinaryOp::Add, z, m),
+            (Some(z), Some(m)) => self.at.binary(BinaryOp::Add, z, m),
             (Some(v), None) | (None, Some(v)) => v,
-            (None, None) => {
-                let ty = Type::new(Elem::F32, &[self.rows, f.groups()]);
-                self.push(Op::Const { value: Literal::Float(0.0), ty })
-            }
+            (None, None) => self.at.zeros(Type::new(Elem::F32, &[self.rows, f.groups()])),
         }
     }
 
     /// The part of a per-group value that belongs to a chunk, spread over its elements.
     fn spread(&mut self, groups: Value, chunk: u32) -> Value {
         let n = CHUNK / self.format.group;
-        let part = if self.format.groups() == n {
-            groups
-        } else {
-            self.push(Op::Slice { arg: groups, axis: 1, start: chunk * n, len: n })
-        };
-        self.push(Op::Repeat { arg: part, times: self.format.group })
+        let part = self.at.columns(groups, chunk * n, n);
+        self.at.push(Op::Repeat { arg: part, times: self.format.group })
     }
 
     fn values(&mut self, chunk: u32) -> Value {
         let f = self.format;
         let codes = self.codes(chunk);
-        let mut x = self.convert(codes, Elem::F32);
+        let mut x = self.at.convert(codes, Elem::F32);
         if f.zero != 0 {
-            let zero = self.float(f64::from(f.zero), x);
-            x = self.binary(BinaryOp::Sub, x, zero);
+            let zero = self.at.float(f64::from(f.zero), x);
+            x = self.at.binary(BinaryOp::Sub, x, zero);
         }
         let scales = self.scales(&(f.scales)());
         let scales = self.spread(scales, chunk);
-        x = self.binary(BinaryOp::Mul, scales, x);
+        x = self.at.binary(BinaryOp::Mul, scales, x);
         if let Some(mins) = f.mins {
             let mins = self.scales(&mins());
             let mins = self.spread(mins, chunk);
-            x = self.binary(BinaryOp::Sub, x, mins);
+            x = self.at.binary(BinaryOp::Sub, x, mins);
         }
         x
     }

@@ -18,7 +18,7 @@
 use super::kernel::{
     Access, Block, BlockData, Content, Extent, GridExpr, Kernel, Param, Value, ValueDef, View, ViewData,
 };
-use super::op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, UnaryOp};
+use super::op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, RunPart, UnaryOp};
 use super::types::{Elem, Shape, Type};
 use super::typing::result_type;
 use crate::quant::{CHUNK, Format};
@@ -94,6 +94,19 @@ impl Builder {
         self.view(Content::Elem(elem), &dims, &strides, Access::Local)
     }
 
+    /// Adds local memory whose rows, along the last axis, lie `pad` elements further apart than they are long, so that
+    /// neighbours in a column fall into different banks.
+    pub fn local_padded(&mut self, elem: Elem, dims: &[u32], pad: u32) -> View {
+        let mut strides = vec![1u32; dims.len()];
+        for axis in (1..dims.len()).rev() {
+            let gap = if axis + 1 == dims.len() { pad } else { 0 };
+            let stride = strides[axis].checked_mul(dims[axis]).and_then(|n| n.checked_add(gap));
+            strides[axis - 1] = stride.expect("a row fits 32 bits");
+        }
+        let extents = |list: &[u32]| list.iter().map(|&n| n.into()).collect::<Vec<Extent>>();
+        self.view(Content::Elem(elem), &extents(dims), &extents(&strides), Access::Local)
+    }
+
     fn view(&mut self, content: Content, dims: &[Extent], strides: &[Extent], access: Access) -> View {
         self.kernel.views.push(ViewData { content, dims: dims.to_vec(), strides: strides.to_vec(), access })
     }
@@ -101,6 +114,11 @@ impl Builder {
     /// Sets one axis of the launch grid.
     pub fn grid(&mut self, axis: usize, expr: GridExpr) {
         self.kernel.grid[axis] = expr;
+    }
+
+    /// Sets how many waves a program is spread over on targets that have lanes.
+    pub fn waves(&mut self, n: u32) {
+        self.kernel.waves = n;
     }
 
     /// The program's id along an axis of the grid.
@@ -299,6 +317,11 @@ impl Builder {
         self.push(Op::Dot4 { args: [a, b, c] })
     }
 
+    /// Matrix product `a [M, K]` by the transposed `b [N, K]` added to `c [M, N]`, for a matrix unit.
+    pub fn mma(&mut self, a: Value, b: Value, c: Value) -> Value {
+        self.push(Op::Mma { args: [a, b, c] })
+    }
+
     /// Loads a tile with these extents.
     pub fn load(&mut self, view: View, index: &[Value], dims: &[u32], mask: Option<Value>) -> Value {
         self.push(Op::Load { view, index: index.to_vec(), mask, shape: Shape::new(dims) })
@@ -331,6 +354,15 @@ impl Builder {
     /// Reads `ty` (of shape [rows, n]) from byte `at` of the block `index[1]` of each row.
     pub fn load_block_raw(&mut self, view: View, index: [Value; 2], at: u32, ty: Type) -> Value {
         self.push(Op::LoadBlock { view, index, part: BlockPart::Raw(at), ty })
+    }
+
+    /// Reads `chunks` chunks of `rows` rows, from row `index[0]` and chunk `index[1]` of each row on.
+    pub fn load_run(&mut self, view: View, index: [Value; 2], part: RunPart, rows: u32, chunks: u32) -> Value {
+        let Content::Quant(f) = self.kernel.views[view].content else {
+            panic!("kernel {}: {view} holds no quantised blocks", self.kernel.name)
+        };
+        let (elem, each) = part.of_chunk(f);
+        self.push(Op::LoadRun { view, index, part, ty: Type::new(elem, &[rows, each.saturating_mul(chunks)]) })
     }
 
     /// A loop `for i in lower..upper by step` carrying values; `body` gets the counter and the carried values and

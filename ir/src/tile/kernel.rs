@@ -235,6 +235,8 @@ pub struct Kernel {
     pub program_ids: [Value; 3],
     /// The launch grid.
     pub grid: [GridExpr; 3],
+    /// How many waves a program is spread over on targets that have lanes; the host ignores it.
+    pub waves: u32,
     /// All views, parameters and local ones.
     pub views: PrimaryMap<View, ViewData>,
     /// All values.
@@ -260,6 +262,7 @@ impl Kernel {
             params: Vec::new(),
             program_ids,
             grid: [GridExpr::constant(1), GridExpr::constant(1), GridExpr::constant(1)],
+            waves: 1,
             views: PrimaryMap::new(),
             values,
             insts: PrimaryMap::new(),
@@ -316,12 +319,16 @@ impl Kernel {
     }
 }
 
-/// Bytes of a local view, or none if an extent isn't constant.
+/// Bytes of a local view, the padding of its rows included, or none if an extent isn't constant.
 pub fn local_view_bytes(d: &ViewData) -> Option<u64> {
-    d.dims.iter().try_fold(u64::from(d.content.unit_bytes()), |n, e| match e {
-        Extent::Const(c) => n.checked_mul(u64::from(*c)),
+    let constant = |e: &Extent| match e {
+        Extent::Const(n) => Some(u64::from(*n)),
         Extent::Param(_) => None,
-    })
+    };
+    d.dims.iter().chain(&d.strides).try_for_each(|e| constant(e).map(drop))?;
+    // The outermost stride spans what is inside it.
+    let units = constant(d.dims.first()?)?.checked_mul(constant(d.strides.first()?)?)?;
+    units.checked_mul(u64::from(d.content.unit_bytes()))
 }
 
 /// Makes an entity from an index read from text or a map.

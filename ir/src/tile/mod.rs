@@ -2,8 +2,8 @@
 //!
 //! A kernel has parameters (strided [views](kernel::ViewData) of memory and scalars), a launch [grid](kernel::GridExpr)
 //! of independent programs, and a body that is given its program ids as values. Tiles are loaded, computed on and
-//! stored; loops carry values; quantised weights are read a [part of a block](op::BlockPart) at a time, by the
-//! description in [`crate::quant`].
+//! stored; loops carry values; quantised weights are read a [part of a block](op::BlockPart) or of a
+//! [run of chunks](op::RunPart) at a time, by the description in [`crate::quant`].
 
 pub mod builder;
 pub mod interp;
@@ -22,7 +22,7 @@ pub mod walk;
 
 pub use builder::Builder;
 pub use kernel::{Access, Block, Content, Extent, GridExpr, Inst, Kernel, Param, Value, ValueDef, View, ViewData};
-pub use op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, UnaryOp};
+pub use op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, RunPart, UnaryOp};
 pub use parse::{ParseError, parse_kernel, parse_module};
 pub use print::inst_text;
 pub use types::{Elem, MAX_RANK, Shape, Type};

@@ -2,6 +2,7 @@
 
 use super::kernel::{Block, Value, View};
 use super::types::{Elem, Shape, Type};
+use crate::quant::{CHUNK, Format};
 
 /// Declares an enum of operations whose names are their text form.
 macro_rules! named_ops {
@@ -147,6 +148,34 @@ pub enum BlockPart {
     Raw(u32),
 }
 
+named_ops! {
+    /// What a read of a run of chunks gives. For each the part of [`BlockPart`] says what its numbers are.
+    RunPart {
+        /// Integer codes, one an element.
+        Codes = "run_codes",
+        /// The scale of each group, `f32`.
+        Scales = "run_scales",
+        /// The offset of each group, `f32`.
+        Offsets = "run_offsets",
+        /// The values, one an element, `f32`.
+        Values = "run_values",
+    }
+}
+
+impl RunPart {
+    /// The element type and the numbers a chunk gives, of blocks of a format.
+    pub fn of_chunk(self, format: &Format) -> (Elem, u32) {
+        match self {
+            RunPart::Codes => (format.code_elem(), CHUNK),
+            RunPart::Values => (Elem::F32, CHUNK),
+            RunPart::Scales | RunPart::Offsets => (Elem::F32, CHUNK / format.group),
+        }
+    }
+}
+
+/// The most chunks that one read of a run gives.
+pub const MAX_RUN: u32 = 64;
+
 /// One operation. Operand shapes and the result type are checked by [`result_type`](super::result_type).
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
@@ -269,6 +298,14 @@ pub enum Op {
         /// a, b, c.
         args: [Value; 3],
     },
+    /// Matrix product with accumulation for a target's matrix unit: `c + a bᵀ` for `a [M, K]`, `b [N, K]`, `c [M, N]`,
+    /// all extents powers of two from 16 on; `f16` or `bf16` factors with an `f32` accumulator, or `i8` with `i32`,
+    /// which wraps. In which order and with which roundings in between products of floats are summed is the target's
+    /// affair; the host and the interpreter add in rising k with one fused multiply-add each.
+    Mma {
+        /// a, b, c.
+        args: [Value; 3],
+    },
     /// Loads a tile. Each index is a scalar (the tile covers consecutive places of the axis from there on) or a rank-1
     /// tile (the place of each). Elements whose mask is false are 0 and not touched.
     Load {
@@ -302,6 +339,21 @@ pub enum Op {
         /// What to read.
         part: BlockPart,
         /// The type of the result.
+        ty: Type,
+    },
+    /// Reads C consecutive chunks of 32 elements of each of several rows, across the borders of blocks. The first index
+    /// is the row as for a block read; the second one, a scalar, is the first chunk's number from the row's start. It
+    /// is a multiple of C, or of the chunks of a block where those are fewer, and not negative: anything else is an
+    /// error of the kernel, at which the interpreter stops. Chunks from the row's end on read as zero in every part; the
+    /// rows themselves are inside the view and have blocks.
+    LoadRun {
+        /// A view of rank 2 with quantised content.
+        view: View,
+        /// Row and first chunk.
+        index: [Value; 2],
+        /// What to read.
+        part: RunPart,
+        /// The type of the result, [R, C times what a chunk gives]; C is a power of two up to [`MAX_RUN`].
         ty: Type,
     },
     /// A counted loop: `for i in lower..upper by step`, carrying values. The body's parameters are the counter and the
@@ -344,6 +396,7 @@ impl Op {
             Op::Reduce { op: ReduceOp::Min, .. } => "reduce_min",
             Op::Dot { .. } => "dot",
             Op::Dot4 { .. } => "dot4",
+            Op::Mma { .. } => "mma",
             Op::Load { .. } => "load",
             Op::Store { .. } => "store",
             Op::LoadBlock { part, .. } => match part {
@@ -353,6 +406,7 @@ impl Op {
                 BlockPart::Values(_) => "block_values",
                 BlockPart::Raw(_) => "block_raw",
             },
+            Op::LoadRun { part, .. } => part.name(),
             Op::For { .. } => "for",
             Op::Yield { .. } => "yield",
         }
@@ -381,7 +435,7 @@ impl Op {
             Op::Binary { args, .. } | Op::Cmp { args, .. } | Op::Concat { args, .. } => {
                 args.iter_mut().for_each(|v| *v = f(*v))
             }
-            Op::Select { args } | Op::Fma { args } | Op::Dot { args } | Op::Dot4 { args } => {
+            Op::Select { args } | Op::Fma { args } | Op::Dot { args } | Op::Dot4 { args } | Op::Mma { args } => {
                 args.iter_mut().for_each(|v| *v = f(*v))
             }
             Op::Load { index, mask, .. } => {
@@ -390,7 +444,7 @@ impl Op {
             Op::Store { index, value, mask, .. } => {
                 index.iter_mut().chain([value]).chain(mask.iter_mut()).for_each(|v| *v = f(*v));
             }
-            Op::LoadBlock { index, .. } => index.iter_mut().for_each(|v| *v = f(*v)),
+            Op::LoadBlock { index, .. } | Op::LoadRun { index, .. } => index.iter_mut().for_each(|v| *v = f(*v)),
             Op::For { bounds, inits, .. } => {
                 bounds.iter_mut().chain(inits.iter_mut()).for_each(|v| *v = f(*v));
             }

@@ -10,6 +10,9 @@
 //! }
 //! ```
 //!
+//! A kernel of several waves says `waves 4` before its grid. Local views are listed before the instructions, as in
+//! `local m2: f32[16, 32] strides [36, 1]`; strides are left out where rows are not padded.
+//!
 //! The form is canonical: values and views are numbered in order of appearance (parameters in slot order, then program
 //! ids, then the body), and what no part of the kernel uses is left out, so that kernels that differ only in the order
 //! of their arenas print equally. [`super::parse`] reads it back.
@@ -46,7 +49,10 @@ impl Names {
             let data = &k.insts[inst];
             data.results.iter().for_each(|&v| n.add_value(v));
             match &data.op {
-                Op::Load { view, .. } | Op::Store { view, .. } | Op::LoadBlock { view, .. }
+                Op::Load { view, .. }
+                | Op::Store { view, .. }
+                | Op::LoadBlock { view, .. }
+                | Op::LoadRun { view, .. }
                     if !n.views.contains_key(view) && k.views.get(*view).is_some_and(|d| d.access == Access::Local) =>
                 {
                     n.add_view(*view);
@@ -113,7 +119,7 @@ pub(super) enum Place {
     Name,
     /// A parameter, by slot.
     Param(usize),
-    /// The grid and the program ids.
+    /// The number of waves, the grid and the program ids.
     Grid,
     /// A local view.
     Local(View),
@@ -189,7 +195,8 @@ impl Text {
         }
         let grid = k.grid.each_ref().map(|e| self.names.grid(e)).join(", ");
         let ids = self.names.list(&k.program_ids);
-        self.line(Some(Place::Grid), 2, &format!("grid ({grid}) ids ({ids}) {{"));
+        let waves = if k.waves == 1 { String::new() } else { format!("waves {} ", k.waves) };
+        self.line(Some(Place::Grid), 2, &format!("{waves}grid ({grid}) ids ({ids}) {{"));
     }
 }
 
@@ -276,7 +283,7 @@ impl Names {
             | Op::Broadcast { arg, .. }
             | Op::Reshape { arg, .. } => write!(s, " {}", self.list([arg])),
             Op::Binary { args, .. } | Op::Cmp { args, .. } => write!(s, " {}", self.list(args)),
-            Op::Select { args } | Op::Fma { args } | Op::Dot { args } | Op::Dot4 { args } => {
+            Op::Select { args } | Op::Fma { args } | Op::Dot { args } | Op::Dot4 { args } | Op::Mma { args } => {
                 write!(s, " {}", self.list(args))
             }
             Op::Concat { args, axis } => write!(s, " {} axis {axis}", self.list(args)),
@@ -301,6 +308,7 @@ impl Names {
                     BlockPart::Scales | BlockPart::Offsets => Ok(()),
                 }
             }
+            Op::LoadRun { view, index, .. } => write!(s, " {}", place(view, index)),
             Op::For { bounds, inits, body } => {
                 let params = k.blocks.get(*body).map_or(&[][..], |b| &b.params);
                 let [lower, upper, step] = bounds.map(|v| self.list([&v]));

@@ -7,7 +7,7 @@
 
 use super::builder::Builder;
 use super::kernel::{Access, GridExpr, Kernel, Value, View};
-use super::op::{BinaryOp, BlockPart, CmpOp, ReduceOp, UnaryOp};
+use super::op::{BinaryOp, BlockPart, CmpOp, ReduceOp, RunPart, UnaryOp};
 use super::types::{Elem, Shape, Type};
 use crate::quant::{FORMATS, Format};
 
@@ -40,6 +40,7 @@ pub fn random_kernel(words: &[u32], options: Options) -> Kernel {
     let (tile_rows, cols) = (1 << words.below(3), 4 << words.below(4));
     let format = &FORMATS[words.below(FORMATS.len() as u32) as usize];
     let mut b = Builder::new("random");
+    b.waves(1 << words.below(5));
     let rows = b.scalar_param(Elem::I32);
     let elems = [Elem::F32, Elem::I8, Elem::U8];
     let inputs = elems.map(|e| b.view_param(e, &[rows.into(), cols.into()], Access::In));
@@ -128,7 +129,7 @@ impl Generator<'_> {
 
     /// Adds something to the pool if it can: one step of a body inside `depth` loops.
     fn step(&mut self, depth: usize) {
-        let made = match self.words.below(14) {
+        let made = match self.words.below(15) {
             0 => Some(self.load()),
             1 => self.unary(),
             2 | 3 => self.binary(),
@@ -141,6 +142,7 @@ impl Generator<'_> {
             10 => self.dot4(),
             11 => Some(self.block()),
             12 => self.local(),
+            13 => Some(self.run()),
             _ if depth < LOOPS => self.repeat(depth),
             _ => None,
         };
@@ -175,6 +177,25 @@ impl Generator<'_> {
             }
             part => self.b.load_block(self.blocks, index, part, self.tile_rows),
         }
+    }
+
+    /// A run of chunks at a static place or one for each program, up to some places behind the row's end.
+    fn run(&mut self) -> Value {
+        let (part, chunks) = (self.of(RunPart::ALL), 1 << self.words.below(4));
+        let multiple = chunks.min(self.format.chunks());
+        let places = 2 * self.format.chunks() / multiple + 2;
+        let by = self.b.index(i64::from(multiple));
+        let chunk = match self.words.below(3) {
+            0 => {
+                let pid = self.b.program_id(0);
+                self.b.mul(pid, by)
+            }
+            _ => {
+                let n = self.words.below(places) * multiple;
+                self.b.index(i64::from(n))
+            }
+        };
+        self.b.load_run(self.blocks, [self.clamped, chunk], part, self.tile_rows, chunks)
     }
 
     fn unary(&mut self) -> Option<Value> {
@@ -318,7 +339,8 @@ impl Generator<'_> {
     fn local(&mut self) -> Option<Value> {
         let v = self.pick(|t| t.elem != Elem::B1 && t.shape.elements() <= 256)?;
         let dims = self.dims(v);
-        let view = self.b.local(self.elem(v), &dims);
+        let pad = 8 * self.words.below(3);
+        let view = self.b.local_padded(self.elem(v), &dims, pad);
         let zero = self.b.index(0);
         self.b.store(view, &[zero, zero], v, None);
         Some(self.b.load(view, &[zero, zero], &dims, None))

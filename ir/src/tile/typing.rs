@@ -1,8 +1,12 @@
 //! The rule for each operation's operands and result type. The builder and the verifier both go by it.
 
 use super::kernel::{Content, Kernel, Value, View};
-use super::op::{BinaryOp, BlockPart, Literal, Op, UnaryOp};
+use super::op::{BinaryOp, BlockPart, Literal, MAX_RUN, Op, UnaryOp};
 use super::types::{Elem, MAX_TILE, Type};
+use crate::quant::CHUNK;
+
+/// The least extent of a matrix unit's tile.
+const MIN_MMA: u32 = 16;
 
 /// The result type of an operation on operands of a kernel: none for stores and yields, `Err` with the rule that the
 /// operation breaks. Loops have as many results as they carry values, so they are checked by the verifier instead.
@@ -137,6 +141,32 @@ pub fn result_type(k: &Kernel, op: &Op) -> Result<Option<Type>, String> {
             want(tc.shape == sum, format!("dot4's accumulator must be i32{sum}, not {tc}"))?;
             tc
         }
+        Op::Mma { args: [a, b, c] } => {
+            let (ta, tb, tc) = (ty(a), ty(b), ty(c));
+            let elems = [ta.elem, tb.elem, tc.elem];
+            let known = [
+                [Elem::F16, Elem::F16, Elem::F32],
+                [Elem::BF16, Elem::BF16, Elem::F32],
+                [Elem::I8, Elem::I8, Elem::I32],
+            ];
+            let [a, b, c] = elems;
+            want(
+                known.contains(&elems),
+                format!("mma takes f16, f16 and f32, or bf16, bf16 and f32, or i8, i8 and i32, not {a}, {b} and {c}"),
+            )?;
+            let fit = match (ta.shape.dims(), tb.shape.dims(), tc.shape.dims()) {
+                (&[m, k], &[n, kb], &[mc, nc]) => k == kb && m == mc && n == nc,
+                _ => false,
+            };
+            want(fit, format!("mma takes [M, K], [N, K] and [M, N], not {ta}, {tb} and {tc}"))?;
+            let large = |d: &u32| d.is_power_of_two() && *d >= MIN_MMA;
+            let dims = ta.shape.dims().iter().chain(tc.shape.dims());
+            want(
+                dims.clone().all(large),
+                format!("mma's extents are powers of two from {MIN_MMA} on, not those of {ta} and {tb}"),
+            )?;
+            tc
+        }
         Op::Load { view, index, mask, shape } => {
             let Content::Elem(elem) = k.views[*view].content else {
                 return Err(format!("{view} holds quantised blocks: use block_codes and its kin"));
@@ -167,11 +197,11 @@ pub fn result_type(k: &Kernel, op: &Op) -> Result<Option<Type>, String> {
             let (elem, n) = match part {
                 BlockPart::Codes(c) => {
                     want(*c < f.chunks(), format!("{} has {} chunks, not chunk {c}", f.name, f.chunks()))?;
-                    (f.code_elem(), crate::quant::CHUNK)
+                    (f.code_elem(), CHUNK)
                 }
                 BlockPart::Values(c) => {
                     want(*c < f.chunks(), format!("{} has {} chunks, not chunk {c}", f.name, f.chunks()))?;
-                    (Elem::F32, crate::quant::CHUNK)
+                    (Elem::F32, CHUNK)
                 }
                 BlockPart::Scales | BlockPart::Offsets => (Elem::F32, f.groups()),
                 BlockPart::Raw(at) => {
@@ -184,6 +214,30 @@ pub fn result_type(k: &Kernel, op: &Op) -> Result<Option<Type>, String> {
             };
             let wanted = Type::new(elem, &[rows, n]);
             want(*t == wanted, format!("{} of {} is {wanted}, not {t}", op.name(), f.name))?;
+            *t
+        }
+        Op::LoadRun { view, index, part, ty: t } => {
+            let v = &k.views[*view];
+            let Content::Quant(f) = v.content else {
+                return Err(format!("{view} holds {}, not quantised blocks", v.content));
+            };
+            want(v.dims.len() == 2 && t.shape.rank() == 2, "run reads take a view of rank 2 and give [R, n]".into())?;
+            let rows = t.shape.dims()[0];
+            axis_index(k, index[0], rows)?;
+            want(ty(&index[1]) == Type::index(), "the first chunk must be a scalar i32".into())?;
+            let (elem, each) = part.of_chunk(f);
+            let chunks = t.shape.last() / each;
+            let count = chunks.is_power_of_two() && chunks <= MAX_RUN && t.shape.last() % each == 0;
+            want(
+                count && t.elem == elem,
+                format!(
+                    "{} of {} gives {elem}[R, {each} C] with C a power of two up to {MAX_RUN}, not {t}",
+                    op.name(),
+                    f.name
+                ),
+            )?;
+            let elements = u64::from(rows) * u64::from(chunks) * u64::from(CHUNK);
+            want(elements <= MAX_TILE, format!("a run has at most {MAX_TILE} elements, these are {elements}"))?;
             *t
         }
         Op::For { .. } | Op::Yield { .. } => return Ok(None),

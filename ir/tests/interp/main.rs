@@ -4,6 +4,7 @@ mod faults;
 mod formats;
 mod memory;
 mod ops;
+mod runs;
 
 use hrx_ir::tile::interp::{Arg, Fault, Memory, Options, run};
 use hrx_ir::tile::{Access, Builder, Elem, Extent, Value};

@@ -135,3 +135,25 @@ fn nested_loops_and_three_axes() {
     let want = |i: usize| (i / 6) as f64 + 10.0 * (i / 2 % 3) as f64 + 100.0 * (i % 2) as f64 + 11.0;
     assert_eq!(got, (0..12).map(want).collect::<Vec<_>>());
 }
+
+#[test]
+fn padded_rows_of_local_memory_lie_apart() {
+    let mut b = Builder::new("padded");
+    let x = b.view_param(Elem::F32, &[2.into(), 3.into(), 4.into()], Access::In);
+    let y = b.view_param(Elem::F32, &[2.into(), 3.into(), 4.into()], Access::Out);
+    let local = b.local_padded(Elem::F32, &[2, 3, 4], 1);
+    let at = [b.index(0); 3];
+    let tile = b.load(x, &at, &[2, 3, 4], None);
+    b.store(local, &at, tile, None);
+    let back = b.load(local, &at, &[2, 3, 4], None);
+    b.store(y, &at, back, None);
+    let kernel = b.finish();
+    assert_eq!(kernel.views[local].strides, [15.into(), 5.into(), 1.into()]);
+    assert_eq!(kernel.local_bytes(), Some(4 * 30));
+    hrx_ir::tile::verify(&kernel).unwrap();
+    let numbers: Vec<f64> = (0..24).map(f64::from).collect();
+    let mut memory = Memory::new();
+    let args = [memory.add_elems(Elem::F32, &numbers), memory.add_uninit(96)];
+    run(&kernel, &args.map(Arg::buffer), &mut memory, &Options::default()).unwrap();
+    assert_eq!(memory.elems(args[1], Elem::F32), numbers);
+}

@@ -320,6 +320,42 @@ fn dots() {
     assert_eq!(c.oracle(v), [5.0 - 4.0 * 127.0 * 127.0, 8.0]);
 }
 
+#[test]
+fn products_for_matrix_units() {
+    // a and b differ in their number of rows, and all elements of the result from one another.
+    let (m, n, k) = (16u32, 32u32, 64u32);
+    let element = |i: u32, j: u32, by: u32| f64::from((i * by + j * 3) % 251) - 125.0;
+    let tile =
+        |rows: u32, by: u32| -> Vec<f64> { (0..rows).flat_map(|i| (0..k).map(move |j| element(i, j, by))).collect() };
+    let (a, b) = (tile(m, 7), tile(n, 11));
+    let sums: Vec<f64> = (0..m * n).map(|i| f64::from(i32::MAX - i as i32)).collect();
+    let product = |i: u32, j: u32| (0..k).map(|l| element(i, l, 7) * element(j, l, 11)).sum::<f64>();
+    let mut c = Case::default();
+    let args = [c.input(Elem::I8, &[m, k], &a), c.input(Elem::I8, &[n, k], &b), c.input(Elem::I32, &[m, n], &sums)];
+    let v = c.b.mma(args[0], args[1], args[2]);
+    let wrapped = |at: u32| f64::from((sums[at as usize] as i64 + product(at / n, at % n) as i64) as i32);
+    assert_eq!(c.exact(v), (0..m * n).map(wrapped).collect::<Vec<_>>());
+    for elem in [Elem::F16, Elem::BF16] {
+        for options in [Options::default(), Options::exact()] {
+            let mut c = Case::default();
+            let args = [c.input(elem, &[m, k], &a), c.input(elem, &[n, k], &b), c.b.float(0.5, &[m, n])];
+            let v = c.b.mma(args[0], args[1], args[2]);
+            let want: Vec<f64> = (0..m * n).map(|at| 0.5 + product(at / n, at % n)).collect();
+            assert_eq!(c.run(v, options).unwrap(), want);
+        }
+    }
+    // Rising k from the accumulator on, as for dots: 1e8 + 3 is 1e8 in f32.
+    for (options, want) in [(Options::default(), 3.0), (Options::exact(), 0.0)] {
+        let mut c = Case::default();
+        let row = |first: f64, second: f64| [vec![first, second], vec![0.0; 14]].concat().repeat(16);
+        let a = c.input(Elem::F16, &[16, 16], &row(3.0, -1e4));
+        let b = c.input(Elem::F16, &[16, 16], &row(1.0, 1e4));
+        let d = c.b.float(1e8, &[16, 16]);
+        let v = c.b.mma(a, b, d);
+        assert_eq!(c.run(v, options).unwrap(), [want; 256]);
+    }
+}
+
 /// Any bit pattern, and often ones of moderate size.
 fn any_f32() -> impl Strategy<Value = f32> {
     prop_oneof![any::<u32>().prop_map(f32::from_bits), -1e3f32..1e3, -1e-38f32..1e-38]

@@ -1,8 +1,12 @@
 use crate::support::*;
 use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
-use hrx_templates::{Attention, AttentionTiling, Output, Real, Slot, TargetShape, Template};
+use hrx_templates::{
+    Attention, AttentionCut, AttentionTiling, Output, Real, Slot, TargetShape, Template, WaveAttention,
+};
 use proptest::prelude::*;
+
+const TILING: AttentionTiling = AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16 };
 
 const BASE: Attention = Attention {
     heads: 4,
@@ -13,7 +17,7 @@ const BASE: Attention = Attention {
     scale: Real(0.25),
     softcap: None,
     output: Output::F32,
-    tiling: AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16 },
+    tiling: AttentionCut::Vectors(TILING),
 };
 
 const N_CTX: usize = 128;
@@ -92,9 +96,9 @@ fn one_token_sees_all_up_to_its_position() {
 
 #[test]
 fn prefill_is_causal_in_any_order() {
-    let tiling = AttentionTiling { tokens: 4, ..BASE.tiling };
-    check_attention(&Attention { tiling, ..BASE }, &[0, 1, 2, 3, 4], 2);
-    check_attention(&Attention { tiling, ..BASE }, &[70, 3, 41, 40, 127, 0], 3);
+    let tiling = AttentionTiling { tokens: 4, ..TILING };
+    check_attention(&Attention { tiling: tiling.into(), ..BASE }, &[0, 1, 2, 3, 4], 2);
+    check_attention(&Attention { tiling: tiling.into(), ..BASE }, &[70, 3, 41, 40, 127, 0], 3);
 }
 
 #[test]
@@ -104,17 +108,17 @@ fn windows_end_at_any_place_of_a_tile() {
         for position in [0, 7, 8, 19, 20, 27, 28, 127] {
             check_attention(&a, &[position], 4);
         }
-        let tiling = AttentionTiling { tokens: 3, ..BASE.tiling };
-        check_attention(&Attention { tiling, ..a }, &[0, 127, 60, 8], 5);
+        let tiling = AttentionTiling { tokens: 3, ..TILING };
+        check_attention(&Attention { tiling: tiling.into(), ..a }, &[0, 127, 60, 8], 5);
     }
 }
 
 #[test]
 fn heads_groups_caches_and_caps_of_all_kinds() {
-    let shape = TargetShape { lanes: 8, registers: 16 };
+    let shape = TargetShape::vectors(8, 16);
     let tiled = |a: Attention, tokens| {
         let tiling = AttentionTiling::choose(&shape, a.heads / a.kv_heads, a.head_dim, tokens);
-        Attention { tiling, ..a }
+        Attention { tiling: tiling.into(), ..a }
     };
     let wide = Attention { heads: 4, kv_heads: 1, head_dim: 256, cache: Elem::F32, ..BASE };
     check_attention(&tiled(wide, 1), &[50], 6);
@@ -137,9 +141,9 @@ fn tilings_are_chosen_within_the_registers() {
     for (lanes, registers) in [(4, 16), (8, 16), (16, 32), (1, 2)] {
         for (group, head_dim, tokens) in [(1, 64, 1), (3, 64, 512), (4, 256, 64), (7, 128, 2), (16, 80, 8), (12, 8, 1)]
         {
-            let shape = TargetShape { lanes, registers };
+            let shape = TargetShape::vectors(lanes, registers);
             let tiling = AttentionTiling::choose(&shape, group, head_dim, tokens);
-            let a = Attention { heads: group, kv_heads: 1, head_dim, tiling, ..BASE };
+            let a = Attention { heads: group, kv_heads: 1, head_dim, tiling: tiling.into(), ..BASE };
             a.kernel().expect("a chosen tiling is supported");
             let lines = tiling.group * tiling.tokens;
             assert!(tiling.depth == 8 || lines * tiling.depth <= registers * lanes, "{tiling:?} for {shape:?}");
@@ -155,10 +159,33 @@ proptest! {
         positions in prop::collection::vec(0i32..128, 1..6), window in prop::option::of(1u32..40),
         group_log in 0u32..2, tokens in 1u32..5, keys_log in 0u32..4, depth_log in 3u32..5, seed in 0u64..1000,
     ) {
-        let one = Attention { window, tiling: AttentionTiling { group: 1, keys: 1, depth: 8, ..BASE.tiling }, ..BASE };
+        let one = Attention { window, tiling: AttentionTiling { group: 1, keys: 1, depth: 8, ..TILING }.into(), ..BASE };
         let tiling = AttentionTiling { group: 1 << group_log, tokens, keys: 1 << keys_log, depth: 1 << depth_log, tile: 8 };
         let (args, _) = case(&one, &positions, seed);
         let run = |a: &Attention| launch(a, &args, &Options::exact()).elems(Slot::Out);
-        prop_assert_eq!(run(&one), run(&Attention { tiling, ..one.clone() }));
+        prop_assert_eq!(run(&one), run(&Attention { tiling: tiling.into(), ..one.clone() }));
+    }
+}
+
+#[test]
+fn waves_attend_as_vectors_do() {
+    let cut = |group, positions, waves| AttentionCut::from(WaveAttention { group, positions, waves });
+    let a = Attention { tiling: cut(2, 16, 2), ..BASE };
+    check_attention(&a, &[0, 5, 15, 16, 127], 20);
+    let window = Attention { window: Some(17), softcap: Some(Real(50.0)), tiling: cut(1, 8, 1), ..BASE };
+    check_attention(&window, &[3, 40, 127], 21);
+    let wide = Attention { heads: 6, kv_heads: 2, head_dim: 64, tiling: cut(3, 32, 4), ..BASE };
+    check_attention(&wide, &[77], 22);
+    check_attention(&Attention { output: Output::Q8, ..wide.clone() }, &[33], 23);
+    let odd = Attention { heads: 3, kv_heads: 3, head_dim: 24, cache: Elem::BF16, tiling: cut(1, 16, 1), ..BASE };
+    check_attention(&odd, &[70, 8], 24);
+}
+
+#[test]
+fn chosen_cuts_of_waves_are_supported() {
+    for (lanes, group, head_dim) in [(32, 1, 64), (32, 3, 64), (32, 8, 128), (64, 4, 256), (64, 16, 128), (32, 7, 80)] {
+        let tiling = AttentionCut::choose(&waves_shape(lanes), group, head_dim, 1);
+        let a = Attention { heads: group, kv_heads: 1, head_dim, tiling, ..BASE };
+        a.kernel().expect("a chosen cut is supported");
     }
 }

@@ -23,19 +23,23 @@ fn every_refusal_names_the_fact() {
     says(refused(Linear { n: 40, output: Output::Q8, ..linear.clone() }), "Q8 output of 40");
     says(refused(Linear { residual: true, output: Output::Q8, ..linear.clone() }), "residual");
     says(refused(Linear { norm: Some(Real(1e-5)), ..linear.clone() }), "norm with 2 tokens");
-    says(refused(Linear { tiling: LinearTiling { rows: 3, ..tiling }, ..linear.clone() }), "rows: 3");
-    says(refused(Linear { tiling: LinearTiling { tokens: 0, ..tiling }, ..linear.clone() }), "tokens: 0");
+    says(refused(Linear { tiling: LinearTiling { rows: 3, ..tiling }.into(), ..linear.clone() }), "rows: 3");
+    says(refused(Linear { tiling: LinearTiling { tokens: 0, ..tiling }.into(), ..linear.clone() }), "tokens: 0");
     let gated = Some(Gated { up: f16, activation: Activation::Silu });
     says(refused(Linear { gated, ..linear.clone() }), "Q8 input of q4_k and f16");
     says(refused(Linear { weight: WeightType::Float(Elem::I8), ..linear }), "i8");
-    let norm = RmsNorm { k: 40, eps: Real(1e-5), residual: false, indexed: false, output: Output::Q8 };
+    let norm =
+        RmsNorm { k: 40, eps: Real(1e-5), residual: false, indexed: false, output: Output::Q8, cut: RowCut::VECTORS };
     says(refused(norm.clone()), "Q8 output of 40");
     says(refused(RmsNorm { k: 64, residual: true, ..norm }), "residual");
-    says(refused(Embed { rows: 4, k: 32, table: q4_k, scale: None }), "k = 32 of q4_k");
-    says(refused(Embed { rows: 0, k: 256, table: q4_k, scale: None }), "0 rows");
-    says(refused(ArgMax { k: u32::MAX }), "k = 4294967295");
-    says(refused(ArgMax { k: 0 }), "k = 0");
-    says(refused(Rowwise { k: 0, op: RowOp::Add, indexed: false, output: Output::F32 }), "0 elements");
+    says(refused(Embed { rows: 4, k: 32, table: q4_k, scale: None, cut: RowCut::VECTORS }), "k = 32 of q4_k");
+    says(refused(Embed { rows: 0, k: 256, table: q4_k, scale: None, cut: RowCut::VECTORS }), "0 rows");
+    says(refused(ArgMax { k: u32::MAX, cut: RowCut::VECTORS }), "k = 4294967295");
+    says(refused(ArgMax { k: 0, cut: RowCut::VECTORS }), "k = 0");
+    says(
+        refused(Rowwise { k: 0, op: RowOp::Add, indexed: false, output: Output::F32, cut: RowCut::VECTORS }),
+        "0 elements",
+    );
     let rope = Rope {
         heads: 2,
         head_dim: 16,
@@ -44,11 +48,13 @@ fn every_refusal_names_the_fact() {
         norm: None,
         scale: None,
         output: RopeOutput::F32,
+        program_heads: 2,
     };
     says(refused(Rope { n_rot: 18, ..rope.clone() }), "n_rot = 18");
     says(refused(Rope { n_rot: 3, ..rope.clone() }), "n_rot = 3");
     says(refused(Rope { rotation: Rotation::None, ..rope.clone() }), "n_rot = 16");
     says(refused(Rope { output: RopeOutput::Cache(Elem::I8), ..rope }), "cache of i8");
+    let cut = AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16 };
     let attention = Attention {
         heads: 4,
         kv_heads: 2,
@@ -58,13 +64,13 @@ fn every_refusal_names_the_fact() {
         scale: Real(1.0),
         softcap: None,
         output: Output::F32,
-        tiling: AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16 },
+        tiling: cut.into(),
     };
     says(refused(Attention { kv_heads: 3, ..attention.clone() }), "4 heads over 3");
     says(refused(Attention { head_dim: 20, ..attention.clone() }), "head_dim = 20");
     says(refused(Attention { window: Some(0), ..attention.clone() }), "window = 0");
     says(refused(Attention { output: Output::Q8, ..attention.clone() }), "Q8 output of 16");
-    says(refused(Attention { tiling: AttentionTiling { tile: 12, ..attention.tiling }, ..attention }), "tile: 12");
+    says(refused(Attention { tiling: AttentionTiling { tile: 12, ..cut }.into(), ..attention }), "tile: 12");
 }
 
 #[test]
@@ -84,10 +90,10 @@ fn names_tell_facts_apart() {
         Linear { softcap: Some(Real(0.25)), ..l.clone() },
         Linear { gated: gated(Activation::Silu), ..l.clone() },
         Linear { gated: gated(Activation::GeluTanh), ..l.clone() },
-        Linear { tiling: LinearTiling { tokens: 2, ..tiling }, ..l.clone() },
-        Linear { tiling: LinearTiling { rows: 2, ..tiling }, ..l.clone() },
-        Linear { tiling: LinearTiling { program_rows: 64, ..tiling }, ..l.clone() },
-        Linear { tiling: LinearTiling { unroll: 2, ..tiling }, ..l },
+        Linear { tiling: LinearTiling { tokens: 2, ..tiling }.into(), ..l.clone() },
+        Linear { tiling: LinearTiling { rows: 2, ..tiling }.into(), ..l.clone() },
+        Linear { tiling: LinearTiling { program_rows: 64, ..tiling }.into(), ..l.clone() },
+        Linear { tiling: LinearTiling { unroll: 2, ..tiling }.into(), ..l },
     ];
     let names: std::collections::BTreeSet<String> = linears.iter().map(Template::name).collect();
     assert_eq!(names.len(), linears.len(), "{names:?}");

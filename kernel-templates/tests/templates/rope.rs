@@ -75,6 +75,7 @@ const BASE: Rope = Rope {
     norm: None,
     scale: None,
     output: RopeOutput::F32,
+    program_heads: 3,
 };
 
 #[test]
@@ -82,7 +83,7 @@ fn both_rotations_turn_rows_in_place() {
     for rotation in [Rotation::Normal, Rotation::Neox] {
         for n_rot in [2, 10, 16] {
             check_rope(&Rope { rotation, n_rot, ..BASE }, &[0, 1, 33], 1);
-            let more = Rope { norm: Some(Real(1e-6)), scale: Some(Real(0.25)), heads: 1, ..BASE };
+            let more = Rope { norm: Some(Real(1e-6)), scale: Some(Real(0.25)), heads: 1, program_heads: 1, ..BASE };
             check_rope(&Rope { rotation, n_rot, ..more }, &[5], 2);
         }
     }
@@ -100,6 +101,10 @@ fn keys_and_values_go_to_their_positions() {
 
 #[test]
 fn wide_and_odd_heads_turn() {
-    check_rope(&Rope { head_dim: 256, n_rot: 256, heads: 2, rotation: Rotation::Neox, ..BASE }, &[40], 6);
+    check_rope(
+        &Rope { head_dim: 256, n_rot: 256, heads: 2, program_heads: 2, rotation: Rotation::Neox, ..BASE },
+        &[40],
+        6,
+    );
     check_rope(&Rope { head_dim: 80, n_rot: 32, ..BASE }, &[9, 2], 7);
 }

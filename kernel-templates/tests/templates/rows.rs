@@ -2,8 +2,13 @@ use crate::support::*;
 use hrx_ir::quant::FORMATS;
 use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
-use hrx_templates::{Activation, ArgMax, Embed, Output, Real, RmsNorm, RowOp, Rowwise, Slot, Template, WeightType};
+use hrx_templates::{
+    Activation, ArgMax, Embed, Output, Real, RmsNorm, RowCut, RowOp, Rowwise, Slot, Template, WeightType,
+};
 use proptest::prelude::*;
+
+/// For vectors, and for waves: a piece longer than the rows, and one that leaves a rest.
+const CUTS: [RowCut; 3] = [RowCut::VECTORS, RowCut { piece: 128, waves: 1 }, RowCut { piece: 64, waves: 2 }];
 
 fn out(output: Output, n: usize) -> Vec<(Slot, Data)> {
     match output {
@@ -26,9 +31,13 @@ fn check_output(template: &impl Template, args: &[(Slot, Data)], output: Output,
 
 #[test]
 fn rms_norm_is_its_formula() {
+    CUTS.into_iter().for_each(check_rms_norm_is_its_formula);
+}
+
+fn check_rms_norm_is_its_formula(cut: RowCut) {
     let mut r = Random::new(1);
     for (t, k, output) in [(1, 7, Output::F32), (3, 45, Output::F32), (2, 96, Output::F32), (3, 96, Output::Q8)] {
-        let norm = RmsNorm { k, eps: Real(1e-5), residual: false, indexed: false, output };
+        let norm = RmsNorm { k, eps: Real(1e-5), residual: false, indexed: false, output, cut };
         let k = k as usize;
         let (x, w) = (r.f32s(t * k), r.f32s(k));
         let mut args = vec![(Slot::NTokens, Data::Scalar(t as i32)), (Slot::X, f32s(&x)), (Slot::NormWeight, f32s(&w))];
@@ -47,9 +56,13 @@ fn rms_norm_is_its_formula() {
 
 #[test]
 fn rms_norm_reads_the_rows_it_is_told() {
+    CUTS.into_iter().for_each(check_rms_norm_reads_the_rows_it_is_told);
+}
+
+fn check_rms_norm_reads_the_rows_it_is_told(cut: RowCut) {
     let mut r = Random::new(2);
     let (x, w) = (r.f32s(5 * 40), r.f32s(40));
-    let norm = RmsNorm { k: 40, eps: Real(1e-6), residual: false, indexed: true, output: Output::F32 };
+    let norm = RmsNorm { k: 40, eps: Real(1e-6), residual: false, indexed: true, output: Output::F32, cut };
     let args = [
         (Slot::NTokens, Data::Scalar(3)),
         (Slot::NRows, Data::Scalar(5)),
@@ -65,6 +78,10 @@ fn rms_norm_reads_the_rows_it_is_told() {
 
 #[test]
 fn rowwise_operations_follow_their_formulas() {
+    CUTS.into_iter().for_each(check_rowwise_operations_follow_their_formulas);
+}
+
+fn check_rowwise_operations_follow_their_formulas(cut: RowCut) {
     let mut r = Random::new(3);
     type Formula = fn(f64, f64) -> f64;
     let ops: [(RowOp, Formula); 6] = [
@@ -83,13 +100,17 @@ fn rowwise_operations_follow_their_formulas() {
             let mut args = vec![(Slot::NTokens, Data::Scalar(t as i32)), (Slot::X, f32s(&x)), (Slot::Y, f32s(&y))];
             args.extend(out(output, n));
             let want: Vec<f64> = x.iter().zip(&y).map(|(x, y)| formula(*x, *y)).collect();
-            check_output(&Rowwise { k, op, indexed: false, output }, &args, output, &want);
+            check_output(&Rowwise { k, op, indexed: false, output, cut }, &args, output, &want);
         }
     }
 }
 
 #[test]
 fn quantising_is_the_definition_to_the_bit() {
+    CUTS.into_iter().for_each(check_quantising_is_the_definition_to_the_bit);
+}
+
+fn check_quantising_is_the_definition_to_the_bit(cut: RowCut) {
     let mut r = Random::new(4);
     let mut x = r.f32s(4 * 32);
     // A block of zeros, ties, and a block whose largest element is negative.
@@ -97,7 +118,7 @@ fn quantising_is_the_definition_to_the_bit() {
     x[32..64].iter_mut().enumerate().for_each(|(i, v)| *v = (i as f64 - 16.0) * 0.5);
     x[32] = 127.0;
     x[64] = -3.0;
-    let copy = Rowwise { k: 64, op: RowOp::Copy, indexed: false, output: Output::Q8 };
+    let copy = Rowwise { k: 64, op: RowOp::Copy, indexed: false, output: Output::Q8, cut };
     let mut args = vec![(Slot::NTokens, Data::Scalar(2)), (Slot::X, f32s(&x))];
     args.extend(out(Output::Q8, x.len()));
     let done = launch(&copy, &args, &Options::exact());
@@ -108,6 +129,10 @@ fn quantising_is_the_definition_to_the_bit() {
 
 #[test]
 fn embedding_rows_are_dequantised() {
+    CUTS.into_iter().for_each(check_embedding_rows_are_dequantised);
+}
+
+fn check_embedding_rows_are_dequantised(cut: RowCut) {
     let mut r = Random::new(5);
     let ids = [2, 0, 2, 1];
     let lookup =
@@ -119,7 +144,7 @@ fn embedding_rows_are_dequantised() {
         let mut table = vec![0f32; 3 * k as usize];
         f.dequantize_row(&bytes, &mut table);
         let table: Vec<f64> = table.into_iter().map(f64::from).collect();
-        let embed = Embed { rows: 3, k, table: WeightType::Quant(f), scale: None };
+        let embed = Embed { rows: 3, k, table: WeightType::Quant(f), scale: None, cut };
         let mut args =
             vec![(Slot::NTokens, Data::Scalar(4)), (Slot::Ids, i32s(&ids32)), (Slot::Table, Data::Bytes(bytes))];
         args.extend(out(Output::F32, 4 * k as usize));
@@ -130,7 +155,7 @@ fn embedding_rows_are_dequantised() {
     }
     for e in [Elem::F32, Elem::F16, Elem::BF16] {
         let table = r.values(e, 3 * 41);
-        let embed = Embed { rows: 3, k: 41, table: WeightType::Float(e), scale: Some(Real(6.5)) };
+        let embed = Embed { rows: 3, k: 41, table: WeightType::Float(e), scale: Some(Real(6.5)), cut };
         let mut args = vec![(Slot::NTokens, Data::Scalar(4)), (Slot::Ids, i32s(&ids32))];
         args.push((Slot::Table, Data::Elems(e, table.clone())));
         args.extend(out(Output::F32, 4 * 41));
@@ -139,18 +164,22 @@ fn embedding_rows_are_dequantised() {
     }
 }
 
-fn argmax(rows: &[Vec<f64>]) -> Vec<f64> {
+fn argmax(rows: &[Vec<f64>], cut: RowCut) -> Vec<f64> {
     let k = rows[0].len();
     let args = [
         (Slot::NTokens, Data::Scalar(rows.len() as i32)),
         (Slot::X, f32s(&rows.concat())),
         (Slot::Out, Data::Room(Elem::I32, rows.len())),
     ];
-    launch(&ArgMax { k: k as u32 }, &args, &Options::exact()).elems(Slot::Out)
+    launch(&ArgMax { k: k as u32, cut }, &args, &Options::exact()).elems(Slot::Out)
 }
 
 #[test]
 fn argmax_passes_over_nans_and_takes_the_lowest_of_equals() {
+    CUTS.into_iter().for_each(check_argmax);
+}
+
+fn check_argmax(cut: RowCut) {
     let mut rows = vec![vec![-5.0; 70]; 5];
     rows[0][69] = -4.0;
     rows[1][33] = 1.0;
@@ -160,7 +189,7 @@ fn argmax_passes_over_nans_and_takes_the_lowest_of_equals() {
     rows[2][40] = 0.0;
     rows[3].fill(f64::NEG_INFINITY);
     rows[4].fill(f64::NAN);
-    assert_eq!(argmax(&rows), [69.0, 33.0, 40.0, 0.0, 0.0]);
+    assert_eq!(argmax(&rows, cut), [69.0, 33.0, 40.0, 0.0, 0.0]);
 }
 
 proptest! {
@@ -169,6 +198,6 @@ proptest! {
         let row: Vec<f64> = values.iter().map(|&v| f64::from(v)).collect();
         let largest = values.iter().max();
         let want = values.iter().position(|v| Some(v) == largest).map(|i| i as f64);
-        prop_assert_eq!(argmax(&[row]).first().copied(), want);
+        prop_assert_eq!(argmax(&[row], RowCut::VECTORS).first().copied(), want);
     }
 }

@@ -6,7 +6,8 @@ use hrx_templates::*;
 
 #[test]
 fn a_norm_that_quantises() {
-    let norm = RmsNorm { k: 576, eps: Real(1e-5), residual: false, indexed: false, output: Output::Q8 };
+    let norm =
+        RmsNorm { k: 576, eps: Real(1e-5), residual: false, indexed: false, output: Output::Q8, cut: RowCut::VECTORS };
     insta::assert_snapshot!(norm.kernel().expect("supported").to_string());
 }
 
@@ -28,6 +29,7 @@ fn a_store_of_values() {
         norm: None,
         scale: None,
         output: RopeOutput::Cache(Elem::F16),
+        program_heads: 3,
     };
     insta::assert_snapshot!(rope.kernel().expect("supported").to_string());
 }

@@ -206,3 +206,18 @@ pub fn rms_norm(x: &[f64], w: &[f64], eps: f64) -> Vec<f64> {
 pub fn matmul(x: &[f64], w: &[f64], k: usize) -> Vec<f64> {
     x.chunks(k).flat_map(|x| w.chunks(k).map(move |w| x.iter().zip(w).map(|(a, b)| a * b).sum::<f64>())).collect()
 }
+
+/// A GPU as gfx1100 is one, or with waves of 64 as gfx942.
+pub fn waves_shape(lanes: u32) -> hrx_templates::TargetShape {
+    let (register_file, register_granule) = if lanes == 32 { (1536, 24) } else { (512, 8) };
+    let waves = hrx_templates::Waves {
+        register_file,
+        register_granule,
+        max_waves: if lanes == 32 { 16 } else { 8 },
+        lds: 64 << 10,
+        simds: Some(192),
+        product_cycles: 32,
+        product_instructions: 1,
+    };
+    hrx_templates::TargetShape::waves(lanes, 256, waves)
+}

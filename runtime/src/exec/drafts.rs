@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::session::Outputs;
 use hrx_compiler::Target;
 use hrx_ir::graph::{Graph, HIDDEN, LOGITS, Tensor};
-use hrx_templates::{Request, TargetShape};
+use hrx_templates::Request;
 
 /// The most tokens of a step whose outputs are all wanted: their rows of logits are large.
 const OUTPUT_BATCH: u32 = 32;
@@ -39,7 +39,7 @@ impl Drafts {
     ) -> Result<Drafts, Error> {
         let name = if outputs == Outputs::Hidden { HIDDEN } else { LOGITS };
         let output = graph.output(name).ok_or_else(|| Error::Invalid(format!("the model has no output {name}")))?;
-        let shape = TargetShape { lanes: target.vector_lanes(), registers: target.vector_registers() };
+        let shape = super::target_shape(target);
         let (mode, [max_tokens, max_outputs]) = match outputs {
             Outputs::Last => (Mode::Prefill, [n_batch, 1]),
             Outputs::All | Outputs::Hidden => (Mode::Logits, [n_batch.min(OUTPUT_BATCH); 2]),

@@ -14,10 +14,12 @@
 //! * [`kernels`]: requests to kernels loaded on a device.
 //! * [`program`]: all of it for one kind of step, recorded on a device.
 //! * [`drafts`]: the programs of a session before they are recorded.
+//! * [`model_kernels`](mod@model_kernels): the kernels of a model, without a session.
 
 pub mod drafts;
 pub mod kernels;
 pub mod lower;
+pub mod model_kernels;
 pub mod objects;
 pub mod plan;
 pub mod program;
@@ -27,5 +29,42 @@ pub mod schedule;
 pub use drafts::Drafts;
 pub use kernels::{KernelReport, KernelStats, KernelStore};
 pub use lower::{Activations, Lowered, Mode, Operand, Step, lower};
+pub use model_kernels::{ModelKernel, model_kernels};
 pub use objects::{KernelCache, KernelObject, Objects, Warn};
 pub use program::{Draft, Program};
+
+use hrx_compiler::Target;
+use hrx_compiler::target::amd::{Chip, MatrixType};
+use hrx_templates::{TargetShape, Waves};
+
+/// What tilings for a target are chosen from.
+pub fn target_shape(target: &Target) -> TargetShape {
+    let (lanes, registers) = (target.vector_lanes(), target.vector_registers());
+    match target {
+        Target::Host(_) => TargetShape::vectors(lanes, registers),
+        Target::Amd(chip) => TargetShape::waves(lanes, registers, waves(chip)),
+    }
+}
+
+/// What of a chip tilings are chosen by.
+fn waves(chip: &'static Chip) -> Waves {
+    let vgprs = chip.vgprs[0];
+    // SIMDs of the typical board; a generic target has none.
+    let simds = chip.board().ok().map(|b| b.cus * chip.simds / chip.block.cus());
+    let product = chip
+        .matrix_products(MatrixType::F16, MatrixType::F16, MatrixType::F32)
+        .ok()
+        .and_then(|ops| ops.into_iter().find(|op| (op.m, op.n) == (16, 16)))
+        .and_then(|op| op.cycles.map(|c| c.value * 16 / op.k));
+    // Without a matrix unit an instruction multiplies two pairs a lane; without such a dot product one pair, and widens it.
+    let without = 4096 / chip.wave / if chip.dot2 { 2 } else { 1 };
+    Waves {
+        register_file: vgprs.total,
+        register_granule: vgprs.granule,
+        max_waves: chip.max_waves,
+        lds: chip.lds,
+        simds,
+        product_cycles: product.unwrap_or(without),
+        product_instructions: if product.is_some() { 1 } else { without },
+    }
+}

@@ -131,13 +131,17 @@ impl Objects {
         })
     }
 
+    /// What the cache says of a kernel for people and tools, JSON; the time of compiling it where it is known.
+    pub fn meta(&self, kernel: &Kernel, time: Option<Duration>) -> Vec<u8> {
+        let mut meta = serde_json::json!({ "kernel": kernel.name, "target": self.target.name() });
+        if let Some(time) = time {
+            meta[COMPILE_MS] = serde_json::json!(time.as_secs_f64() * 1e3);
+        }
+        meta.to_string().into_bytes()
+    }
+
     fn keep(&self, key: &Key, kernel: &Kernel, compiled: &hrx_compiler::Compiled) -> Result<(), Error> {
-        let meta = serde_json::json!({
-            "kernel": kernel.name,
-            "target": self.target.name(),
-            COMPILE_MS: compiled.time.as_secs_f64() * 1e3,
-        });
-        match self.cache.cache.put(key, meta.to_string().as_bytes(), &compiled.object) {
+        match self.cache.cache.put(key, &self.meta(kernel, Some(compiled.time)), &compiled.object) {
             Ok(_) => Ok(()),
             Err(e) => self.failed(e),
         }

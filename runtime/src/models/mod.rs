@@ -30,9 +30,11 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+use crate::error::Error;
 use crate::gguf::Gguf;
 use builder::ModelBuilder;
 use hrx_ir::graph::Graph;
+use std::path::Path;
 
 pub use config::{ModelConfig, RopeConfig};
 pub use error::{ModelError, Problem};
@@ -63,6 +65,14 @@ pub struct ModelGraph {
 }
 
 impl ModelGraph {
+    /// Reads a file and builds the graph of its model, without its weights.
+    ///
+    /// # Errors
+    /// If the file is damaged or its model is not supported.
+    pub fn open(path: impl AsRef<Path>) -> Result<ModelGraph, Error> {
+        Ok(ModelGraph::from_gguf(&Gguf::open(path.as_ref())?)?)
+    }
+
     /// Builds the graph of a file's model.
     ///
     /// Fails where the architecture is unknown, where metadata or a tensor is missing or wrong, and where the file holds

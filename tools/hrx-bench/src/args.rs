@@ -1,7 +1,8 @@
 //! The command line.
 
+use crate::compile;
 use crate::measure::Test;
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 
 /// Measures how fast a model reads prompts (pp) and generates (tg), as llama-bench does.
@@ -12,7 +13,12 @@ use std::path::{Path, PathBuf};
 /// compiles kernels that are not in the cache.
 #[derive(Parser, Debug)]
 #[command(name = "hrx-bench", version, max_term_width = 100)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
+    /// What else can be measured.
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+
     /// The model: a GGUF file, or the first part of a split one
     #[arg(value_name = "MODEL", required_unless_present = "model_option")]
     model: Option<PathBuf>,
@@ -70,6 +76,12 @@ pub struct Args {
     /// Compile all kernels, and keep none
     #[arg(long, conflicts_with = "cache_dir")]
     pub no_cache: bool,
+}
+
+/// What is measured instead of a model's speed.
+#[derive(Subcommand, Debug)]
+pub enum Verb {
+    Compile(compile::Args),
 }
 
 /// The forms of a report.

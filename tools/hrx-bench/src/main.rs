@@ -2,14 +2,18 @@
 //!
 //! * [`args`]: the command line. [`measure`]: one test. [`record`]: what is reported of it, with llama-bench's field
 //!   names. [`report`]: records as a table, JSON or CSV.
+//! * [`compile`]: how long compiling takes.
 
 mod args;
+mod compile;
 mod measure;
 mod record;
 mod report;
+mod stats;
 
-use args::Args;
+use args::{Args, Verb};
 use clap::Parser;
+use hrx::templates::TemplateError;
 use hrx::{CacheChoice, Model, ModelOptions};
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -21,12 +25,20 @@ enum Failure {
     Hrx(#[from] hrx::Error),
     #[error("can't write to standard output: {0}")]
     Output(#[from] std::io::Error),
+    #[error("can't make a temporary directory: {0}")]
+    Temporary(std::io::Error),
+}
+
+impl From<TemplateError> for Failure {
+    fn from(e: TemplateError) -> Failure {
+        Failure::Hrx(e.into())
+    }
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     match run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         // The reader has seen enough.
         Err(Failure::Output(e)) if e.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
@@ -38,8 +50,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> Result<(), Failure> {
+fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
+    if let Some(Verb::Compile(args)) = &args.verb {
+        return compile::run(args, &mut out);
+    }
     let mut report = report::start(args.output, &mut out)?;
     for &threads in &args.threads {
         let options = ModelOptions {
@@ -58,5 +73,6 @@ fn run(args: &Args) -> Result<(), Failure> {
             report.add(&record::Record::new(&model, args, threads, &test, &samples), &mut out)?;
         }
     }
-    Ok(report.finish(&mut out)?)
+    report.finish(&mut out)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 
 use crate::args::Args;
 use crate::measure::{Samples, Test};
+use crate::stats::{deviation, mean};
 use hrx::Model;
 use serde::Serialize;
 use std::time::SystemTime;
@@ -64,7 +65,7 @@ impl Record {
         let times: Vec<f64> = samples_ns.iter().map(|&ns| ns as f64).collect();
         let cache = hrx::exec::lower::CACHE_ELEM.name();
         Record {
-            build_commit: option_env!("HRX_COMMIT").unwrap_or("unknown"),
+            build_commit: commit(),
             cpu_info: cpu_info().unwrap_or_default(),
             backends: args.device.to_uppercase(),
             model_filename: args.model().display().to_string(),
@@ -95,6 +96,11 @@ impl Record {
     }
 }
 
+/// The commit that the program was built from.
+pub fn commit() -> &'static str {
+    option_env!("HRX_COMMIT").unwrap_or("unknown")
+}
+
 /// A number of parameters as people say it: `134.52M`.
 fn size(n: u64) -> String {
     match n {
@@ -108,17 +114,6 @@ fn cpu_info() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|l| l.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-/// The sample standard deviation; 0 of one value.
-fn deviation(values: &[f64]) -> f64 {
-    let mean = mean(values);
-    let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
-    if values.len() < 2 { 0.0 } else { (squares / (values.len() - 1) as f64).sqrt() }
 }
 
 /// UTC in RFC 3339's form, to the second.
@@ -156,11 +151,5 @@ mod tests {
         assert_eq!(at(1_709_251_199), "2024-02-29T23:59:59Z");
         assert_eq!(at(1_796_057_892), "2026-11-30T16:58:12Z");
         assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00Z");
-    }
-
-    #[test]
-    fn mean_and_deviation() {
-        assert_eq!((mean(&[2.0, 4.0, 6.0]), deviation(&[2.0, 4.0, 6.0])), (4.0, 2.0));
-        assert_eq!(deviation(&[3.0]), 0.0);
     }
 }

@@ -1,7 +1,7 @@
 //! Records as a table, JSON or CSV, each written as soon as it is there.
 
 use crate::args::Form;
-use crate::record::Record;
+use crate::record::{Record, commit};
 use serde_json::Value;
 use std::io::{Result, Write};
 
@@ -67,7 +67,7 @@ impl Report {
     pub fn finish(self, out: &mut impl Write) -> Result<()> {
         match self.form {
             Form::Json => out.write_all(b"\n]\n")?,
-            Form::Md => writeln!(out, "\nbuild: {}", option_env!("HRX_COMMIT").unwrap_or("unknown"))?,
+            Form::Md => writeln!(out, "\nbuild: {}", commit())?,
             Form::Csv | Form::Jsonl => {}
         }
         out.flush()

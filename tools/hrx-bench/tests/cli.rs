@@ -2,15 +2,22 @@
 
 use hrx_tests::golden::Golden;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-fn run(args: &[&str]) -> Output {
+fn model() -> PathBuf {
     let golden = Golden::compact();
     let model = golden.models().unwrap().into_iter().find(|m| m.file == "llama-Q4_1.gguf").unwrap();
+    golden.path(&model)
+}
+
+fn bench() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_hrx-bench"))
+}
+
+fn run(args: &[&str]) -> Output {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hrx-bench-cache");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hrx-bench"));
-    command.arg(golden.path(&model)).args(args).arg("--cache-dir").arg(cache).output().unwrap()
+    bench().arg(model()).args(args).arg("--cache-dir").arg(cache).output().unwrap()
 }
 
 fn text(args: &[&str]) -> String {
@@ -72,6 +79,59 @@ fn errors_are_one_line() {
         (&["-o", "xml"], 2, &["md", "json", "csv"]),
     ] {
         let output = run(args);
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {err}");
+        assert!(words.iter().all(|w| err.contains(w)) && !err.contains("panicked"), "{args:?}: {err}");
+        assert!(code != 1 || err.lines().count() == 1, "{err}");
+    }
+}
+
+#[test]
+fn compiling_is_measured_by_target_and_kind_of_kernel() {
+    let args = ["--target", "gfx1100,x86-64-v3", "-r", "2", "--json"];
+    let output = bench().arg("compile").arg(model()).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let is_host = |r: &Value| r["target"].as_str().unwrap().starts_with("x86-64+avx2");
+    assert_eq!((rows.len(), &rows[0]["target"], is_host(&rows[1])), (2, &"gfx1100".into(), true));
+    for row in rows {
+        assert_eq!((&row["model"], &row["faults"]), (&"llama-Q4_1.gguf".into(), &Value::Array(vec![])));
+        let kernels = row["kernels"].as_array().unwrap();
+        let time = |k: &Value| k["cpu_ms"].as_f64().unwrap();
+        assert!(kernels.len() > 10 && kernels.iter().all(|k| time(k) > 0.0 && k["bytes"].as_u64().unwrap() > 100));
+        let sum: f64 = kernels.iter().map(time).sum();
+        assert!((row["cpu_ms"].as_f64().unwrap() / sum - 1.0).abs() < 1e-9);
+        for kind in ["decode", "tile"] {
+            let of_kind: Vec<f64> = kernels.iter().filter(|k| k[kind] == true).map(time).collect();
+            assert_eq!(row[kind]["kernels"], of_kind.len());
+            assert_eq!(row[kind]["worst_ms"].as_f64(), of_kind.iter().copied().reduce(f64::max));
+        }
+        // Processors have no matrix unit, and their kernels no tiles for one.
+        assert_eq!(row["tile"]["kernels"] == 0, is_host(row));
+        assert!(row["cold_wall_ms"].as_f64().unwrap() > row["warm_wall_ms"].as_f64().unwrap());
+    }
+}
+
+#[test]
+fn compiling_is_a_table_too() {
+    let output = bench().args(["compile", "--tile", "16x16x32w1", "--target", "gfx1201", "-r", "1"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let cells: Vec<&str> = text.lines().nth(2).unwrap_or_default().split('|').map(str::trim).collect();
+    assert_eq!(cells[1..5], ["gfx1201", "tiles", "1", "0"], "{text}");
+    assert!(output.status.success() && text.ends_with("1 kernels compiled, 0 faults\n"), "{text}");
+}
+
+#[test]
+fn errors_of_compiling_are_one_line() {
+    for (args, code, words) in [
+        (&["no-such.gguf"][..], 1, &["error: ", "no-such.gguf"][..]),
+        (&["--tile", "24x64x32w4"], 1, &["error: ", "powers of two"]),
+        (&["--tile", "64x64w4"], 2, &["MxNxKwWAVES"]),
+        (&["x", "--target", "gfx1100,z80"], 2, &["z80", "there are: host"]),
+        (&[], 2, &["<MODEL>"]),
+    ] {
+        let output = bench().arg("compile").args(args).output().unwrap();
         let err = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {err}");
         assert!(words.iter().all(|w| err.contains(w)) && !err.contains("panicked"), "{args:?}: {err}");

@@ -30,6 +30,11 @@ enum Verb {
     },
     /// Check every entry and remove the damaged ones; exit code 1 if there were any
     Verify,
+    /// Put the kernels of a pack into the cache
+    Import {
+        /// A file that `hrx-jit pack` made
+        pack: PathBuf,
+    },
     /// Remove all entries
     Clear,
 }
@@ -42,13 +47,20 @@ pub fn run(args: &Args) -> Outcome {
     let dir = options.dir.display().to_string();
     let cache = Cache::open(options)?;
     let mut out = std::io::stdout().lock();
-    match args.verb {
+    match &args.verb {
         Verb::Stat => {
             let stat = cache.stat()?;
             writeln!(out, "directory  {dir}\nentries    {}\nbytes      {}", stat.entries, stat.bytes)?;
             writeln!(out, "temporary  {}", stat.temporary)?;
         }
-        Verb::List { json } => list(&mut out, &cache.list()?, json)?,
+        Verb::List { json } => list(&mut out, &cache.list()?, *json)?,
+        Verb::Import { pack } => {
+            let shown = pack.display();
+            let bytes = std::fs::read(pack).map_err(|e| format!("can't read {shown}: {e}"))?;
+            let entries = hrx_cache::unpack(&bytes).map_err(|e| format!("{shown}: {e}"))?;
+            let done = cache.import(&entries)?;
+            writeln!(out, "{} kernels imported into {dir}", done.written)?;
+        }
         Verb::Verify => {
             let verified = cache.verify()?;
             for damage in &verified.damaged {

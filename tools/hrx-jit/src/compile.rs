@@ -22,7 +22,7 @@ pub struct Args {
     /// Where to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What to compile for: host, x86-64-v3
+    /// What to compile for: host, x86-64-v3, gfx1100, …
     #[arg(long, default_value = "host", value_parser = target_parser)]
     target: Target,
 }
@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> Outcome {
             let at = pick(&names, wanted, &name)?;
             kernels = vec![kernels.swap_remove(at)];
         }
-        None if args.emit == Emit::Obj && names.len() > 1 => {
+        None if args.emit.is_binary() && names.len() > 1 => {
             let list = names.join(", ");
             return Err(format!("{name}: an object holds one kernel; choose one with --kernel: {list}").into());
         }
@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Outcome {
         verify(kernel).map_err(|e| format!("{name}: {e}"))?;
         forms.push(emit(kernel, &args.target, args.emit).map_err(|e| format!("{name}: {e}"))?);
     }
-    write(&forms.join(&b'\n'), args.output.as_deref(), args.emit == Emit::Obj)?;
+    write(&forms.join(&b'\n'), args.output.as_deref(), args.emit.is_binary())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,10 +1,11 @@
 //! `hrx-jit dump`: a model's graph, or one of its kernels.
 
 use crate::Outcome;
-use crate::model;
 use crate::output::{pick, target_parser, write};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hrx::compiler::{Emit, Target, emit};
+use hrx::exec::model_kernels;
+use hrx::models::ModelGraph;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,7 +23,7 @@ pub struct Args {
     /// Where to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What to compile for: host, x86-64-v3
+    /// What to compile for: host, x86-64-v3, gfx1100, …
     #[arg(long, default_value = "host", value_parser = target_parser)]
     target: Target,
 }
@@ -41,13 +42,13 @@ fn form_parser() -> impl TypedValueParser<Value = Form> {
 
 pub fn run(args: &Args) -> Outcome {
     let (bytes, binary) = match args.emit {
-        Form::Graph => (model::graph(&args.model)?.graph.to_string().into_bytes(), false),
+        Form::Graph => (ModelGraph::open(&args.model)?.graph.to_string().into_bytes(), false),
         Form::Kernel(form) => {
-            let kernels = model::kernels(&args.model, &args.target)?;
+            let kernels = model_kernels(&ModelGraph::open(&args.model)?.graph, &args.target)?;
             let names: Vec<&str> = kernels.iter().map(|k| k.kernel.name.as_str()).collect();
             let wanted = args.kernel.as_deref().unwrap_or_default();
             let at = pick(&names, wanted, &args.model.display().to_string())?;
-            (emit(&kernels[at].kernel, &args.target, form)?, form == Emit::Obj)
+            (emit(&kernels[at].kernel, &args.target, form)?, form.is_binary())
         }
     };
     write(&bytes, args.output.as_deref(), binary)?;

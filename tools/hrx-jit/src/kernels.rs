@@ -1,11 +1,13 @@
 //! `hrx-jit kernels`: the kernels that a model needs.
 
 use crate::Outcome;
-use crate::model::{self, ModelKernel};
 use crate::output::target_parser;
 use hrx::compiler::Target;
-use hrx::exec::{KernelObject, Objects};
+use hrx::compiler::hsaco::Hsaco;
+use hrx::compiler::target::amd::Resources;
+use hrx::exec::{KernelObject, ModelKernel, Objects, model_kernels};
 use hrx::ir::tile::Kernel;
+use hrx::models::ModelGraph;
 use hrx::{CacheChoice, open_cache};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -20,7 +22,7 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// What to compile for: host, x86-64-v3
+    /// What to compile for: host, x86-64-v3, gfx1100, …
     #[arg(long, default_value = "host", value_parser = target_parser)]
     target: Target,
     /// The cache of compiled kernels [default: the user's]
@@ -33,7 +35,7 @@ pub struct Args {
 
 /// Lists kernels. Those in the cache are listed with the time that compiling them took then.
 pub fn run(args: &Args) -> Outcome {
-    let kernels = model::kernels(&args.model, &args.target)?;
+    let kernels = model_kernels(&ModelGraph::open(&args.model)?.graph, &args.target)?;
     let choice = match (&args.cache_dir, args.no_cache) {
         (_, true) => CacheChoice::Disabled,
         (Some(dir), _) => CacheChoice::Dir(dir.clone()),
@@ -45,21 +47,25 @@ pub fn run(args: &Args) -> Outcome {
     let rows: Vec<(&ModelKernel, &KernelObject)> = kernels.iter().zip(&made).collect();
     let mut out = std::io::stdout().lock();
     if args.json {
-        let list: Vec<Value> = rows.iter().map(|(k, o)| entry(k, o)).collect();
+        let list =
+            rows.iter().map(|(k, o)| entry(k, o, used(&args.target, &o.bytes)?)).collect::<Result<Vec<_>, _>>()?;
         let all = json!({ "model": args.model, "target": args.target.name(), "kernels": list });
         writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let used: Vec<Option<Used>> = made.iter().map(|o| used(&args.target, &o.bytes)).collect::<Result<_, _>>()?;
     let width = rows.iter().map(|(k, _)| k.kernel.name.len()).max().unwrap_or(0).max(4);
-    writeln!(out, "{:width$}  hash              compile ms   bytes  decode  prefill  facts", "name")?;
-    for (k, o) in &rows {
+    let registers = if matches!(args.target, Target::Amd(_)) { "  VGPR  SGPR    LDS  waves/SIMD" } else { "" };
+    writeln!(out, "{:width$}  hash              compile ms   bytes{registers}  decode  prefill  facts", "name")?;
+    for ((k, o), used) in rows.iter().zip(&used) {
         let time = o.time.map_or("-".into(), |t| format!("{:.1}", 1e3 * t.as_secs_f64()));
         let hash = &o.key.to_string()[..16];
         writeln!(
             out,
-            "{:width$}  {hash}  {time:>10}  {:>6}  {:>6}  {:>7}  {}",
+            "{:width$}  {hash}  {time:>10}  {:>6}{}  {:>6}  {:>7}  {}",
             k.kernel.name,
             o.bytes.len(),
+            used.as_ref().map_or(String::new(), Used::columns),
             k.decode,
             k.prefill,
             facts(k)
@@ -76,7 +82,43 @@ fn facts(k: &ModelKernel) -> String {
     request.split_once('(').and_then(|(_, r)| r.strip_suffix(')')).map_or(request.clone(), String::from)
 }
 
-fn entry(k: &ModelKernel, o: &KernelObject) -> Value {
+/// What a kernel for a GPU takes of it.
+struct Used {
+    vgprs: Option<u32>,
+    sgprs: Option<u32>,
+    lds: u32,
+    /// Waves of a SIMD that run beside one another.
+    waves: Option<u32>,
+}
+
+impl Used {
+    fn columns(&self) -> String {
+        let text = |n: Option<u32>| n.map_or("-".into(), |n| n.to_string());
+        format!("  {:>4}  {:>4}  {:>5}  {:>10}", text(self.vgprs), text(self.sgprs), self.lds, text(self.waves))
+    }
+}
+
+/// Registers, LDS and occupancy of an object for a GPU; none for others.
+fn used(target: &Target, object: &[u8]) -> Result<Option<Used>, Box<dyn std::error::Error>> {
+    let Target::Amd(chip) = target else { return Ok(None) };
+    let hsaco = Hsaco::read(object)?;
+    let Some(kernel) = hsaco.kernels.first() else { return Err("an object without a kernel".into()) };
+    let meta = kernel.metadata.as_ref();
+    let (vgprs, sgprs) = (meta.and_then(|m| m.vgpr_count), meta.and_then(|m| m.sgpr_count));
+    let lds = kernel.descriptor.group_segment_fixed_size;
+    let size = meta.and_then(|m| m.reqd_workgroup_size).map(|s| s.iter().product::<u32>());
+    let waves = match (vgprs, sgprs, size) {
+        (Some(vgprs), Some(sgprs), Some(size)) => {
+            let waves_per_workgroup = size.div_ceil(chip.wave);
+            let resources = Resources { wave: chip.wave, vgprs, sgprs, lds_bytes: lds, waves_per_workgroup };
+            Some(chip.occupancy(&resources)?.waves_per_simd)
+        }
+        _ => None,
+    };
+    Ok(Some(Used { vgprs, sgprs, lds, waves }))
+}
+
+fn entry(k: &ModelKernel, o: &KernelObject, used: Option<Used>) -> Result<Value, Box<dyn std::error::Error>> {
     let mut entry = json!({
         "name": k.kernel.name,
         "facts": facts(k),
@@ -89,7 +131,16 @@ fn entry(k: &ModelKernel, o: &KernelObject) -> Value {
     if let Some(t) = o.time {
         entry["compile_ms"] = json!(1e3 * t.as_secs_f64());
     }
-    entry
+    if let Some(used) = used {
+        let fields = [
+            ("vgprs", used.vgprs),
+            ("sgprs", used.sgprs),
+            ("lds_bytes", Some(used.lds)),
+            ("waves_per_simd", used.waves),
+        ];
+        fields.into_iter().filter_map(|(n, v)| Some((n, v?))).for_each(|(n, v)| entry[n] = json!(v));
+    }
+    Ok(entry)
 }
 
 fn summary(rows: &[(&ModelKernel, &KernelObject)]) -> String {

@@ -2,10 +2,14 @@
 
 mod cache;
 mod compile;
+mod diff;
 mod dump;
+mod inspect;
 mod kernels;
-mod model;
 mod output;
+mod pack;
+mod targets;
+mod why;
 
 use clap::{Parser, Subcommand};
 use std::error::Error;
@@ -31,6 +35,16 @@ enum Command {
     Dump(dump::Args),
     /// Compile kernels from a file in tile IR's text form
     Compile(compile::Args),
+    /// Compile every kernel of a model ahead into one file, which `cache import` takes
+    Pack(pack::Args),
+    /// Say why a kernel is cut as it is, and what else was possible
+    Why(why::Args),
+    /// Say what a kernel for a GPU takes of the chip, executes and does with memory
+    Inspect(inspect::Args),
+    /// Say what changed between two code objects
+    Diff(diff::Args),
+    /// List the targets, and what this machine has of them
+    Targets(targets::Args),
     /// Look at the cache of compiled kernels
     Cache(cache::Args),
 }
@@ -40,6 +54,11 @@ fn main() -> ExitCode {
         Command::Kernels(args) => kernels::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Compile(args) => compile::run(&args),
+        Command::Pack(args) => pack::run(&args),
+        Command::Why(args) => why::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Targets(args) => targets::run(&args),
         Command::Cache(args) => cache::run(&args),
     };
     match outcome {

@@ -1,6 +1,7 @@
 //! Where results go.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use hrx::compiler::target::amd::{BOARDS, Board};
 use hrx::compiler::{CompileError, Emit, Target};
 use std::error::Error;
 use std::fs::File;
@@ -16,6 +17,20 @@ pub fn emit_parser() -> impl TypedValueParser<Value = Emit> {
 /// The argument parser of a target.
 pub fn target_parser(name: &str) -> Result<Target, CompileError> {
     Target::from_name(name)
+}
+
+/// The argument parser of a board.
+pub fn board_parser(name: &str) -> Result<&'static Board, String> {
+    // People write names in any case.
+    let names: Vec<String> = BOARDS.iter().map(|b| b.name.to_lowercase()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    match pick(&names, &name.to_lowercase(), "the table of boards") {
+        Ok(at) => Ok(&BOARDS[at]),
+        Err(_) => {
+            let all: Vec<&str> = BOARDS.iter().map(|b| b.name).collect();
+            Err(format!("no board, or several, of that name; there are: {}", all.join(", ")))
+        }
+    }
 }
 
 /// Writes a result to a file, else to standard output; binary ones not to a terminal.

@@ -22,6 +22,12 @@ struct Need {
 const NEEDS: &[Need] = &[
     Need { package: "llvm-22-dev", what: "LLVM 22 with its headers and shared library", present: has_llvm },
     Need {
+        package: "llvm-22",
+        what: "llvm-readobj, llvm-nm and llvm-objdump, to which tests hold what we link",
+        present: || has_llvm_programs(&["llvm-readobj", "llvm-readelf", "llvm-nm", "llvm-objdump"]),
+    },
+    Need { package: "lld-22", what: "the linker to which tests hold ours", present: || has_llvm_programs(&["ld.lld"]) },
+    Need {
         package: "g++",
         what: "a C++ compiler and its library, which LLVM wants linked",
         present: || succeeds(command("c++").arg("--version")),
@@ -121,6 +127,10 @@ fn apt_get(wanted: &str) -> Result<Command, String> {
 /// Where llvm-sys looks for LLVM: `.cargo/config.toml` sets it unless the user has.
 fn llvm_prefix() -> PathBuf {
     std::env::var_os("LLVM_SYS_221_PREFIX").map_or_else(|| "/usr/lib/llvm-22".into(), PathBuf::from)
+}
+
+fn has_llvm_programs(names: &[&str]) -> bool {
+    names.iter().all(|name| succeeds(command(llvm_prefix().join("bin").join(name)).arg("--version")))
 }
 
 /// Where mlir-sys looks for MLIR, set as for [`llvm_prefix`].

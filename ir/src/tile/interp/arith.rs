@@ -254,6 +254,25 @@ pub(super) fn dot(args: [&Tile; 3], [k, n]: [usize; 2], precision: Precision) ->
     Ok(Tile::floats(out))
 }
 
+/// `c + a bᵀ` for `a [M, K]` and `b [N, K]`, `k` rising.
+pub(super) fn mma(args: [&Tile; 3], k: usize, precision: Precision) -> Result<Tile, FaultKind> {
+    /// Calls `sum` with each row of `a` and of `b` and the element of `c` that they go to.
+    fn each<T: Copy>(a: &[T], b: &[T], c: &[T], k: usize, sum: impl Fn(&[T], &[T], T) -> T) -> Vec<T> {
+        let pairs = a.chunks_exact(k).flat_map(|a| b.chunks_exact(k).map(move |b| (a, b)));
+        pairs.zip(c).map(|((a, b), &c)| sum(a, b, c)).collect()
+    }
+    match args {
+        [Tile::Float(a), Tile::Float(b), Tile::Float(c)] => Ok(Tile::floats(each(a, b, c, k, |a, b, c| {
+            a.iter().zip(b).fold(c, |sum, (&a, &b)| precision.fma(a, b, sum))
+        }))),
+        // Products of bytes: an i64 holds their sum.
+        [Tile::Int(a), Tile::Int(b), Tile::Int(c)] => Ok(Tile::ints(each(a, b, c, k, |a, b, c| {
+            wrap(Elem::I32, a.iter().zip(b).fold(c, |sum, (a, b)| sum + a * b))
+        }))),
+        _ => Err(no("mma")),
+    }
+}
+
 pub(super) fn dot4(args: [&Tile; 3], a_elem: Elem) -> Result<Tile, FaultKind> {
     let [Tile::Int(a), Tile::Int(b), Tile::Int(c)] = args else { return Err(no("dot4")) };
     if let Some(element) = b.iter().position(|&b| b == -128) {

@@ -1,7 +1,7 @@
 //! Executes the instructions of one program after another.
 
 use super::super::kernel::{Block, Content, Inst, Kernel, Value, View};
-use super::super::op::{BlockPart, Literal, Op};
+use super::super::op::{BlockPart, Literal, Op, RunPart};
 use super::super::types::{Elem, Shape, Type};
 use super::access::{Bound, Bus, Places};
 use super::arith::{self, Tile};
@@ -145,12 +145,14 @@ impl<'a> Machine<'a> {
                 arith::dot(self.tiles(args)?, [extent(0), extent(1)], precision)?
             }
             Op::Dot4 { args } => arith::dot4(self.tiles(args)?, ty(&args[0]).elem)?,
+            Op::Mma { args } => arith::mma(self.tiles(args)?, ty(&args[0]).shape.last() as usize, precision)?,
             Op::Load { view, index, mask, shape } => self.load(*view, index, *mask, shape)?,
             Op::Store { view, index, value, mask } => {
                 self.store(*view, index, *value, *mask)?;
                 return Ok(None);
             }
             Op::LoadBlock { view, index, part, ty } => self.load_block(*view, index, *part, *ty)?,
+            Op::LoadRun { view, index, part, ty } => self.load_run(*view, *index, *part, *ty)?,
             Op::For { .. } | Op::Yield { .. } => return Err(FaultKind::malformed("control flow as a plain operation")),
         };
         Ok(Some(tile))
@@ -236,6 +238,61 @@ impl<'a> Machine<'a> {
         let mut values = Vec::new();
         self.bus.load(&places, None, |_, b| values.extend(block_floats(format, part, b).into_iter().map(f64::from)))?;
         Ok(Tile::floats(values))
+    }
+
+    fn load_run(&mut self, view: View, [row, chunk]: [Value; 2], part: RunPart, ty: Type) -> Result<Tile, FaultKind> {
+        let Content::Quant(format) = self.kernel.views[view].content else {
+            return Err(FaultKind::malformed(format!("{view} holds no blocks")));
+        };
+        let (rows, width) = (ty.shape.dims().first().copied().unwrap_or(1), ty.shape.last() as usize);
+        let each = part.of_chunk(format).1 as usize;
+        let (count, per_block) = ((width / each) as i64, i64::from(format.chunks()));
+        let (first, multiple) = (self.scalar(chunk)?, count.min(per_block).max(1));
+        if first < 0 || first % multiple != 0 {
+            return Err(FaultKind::RunStart { chunk: first, multiple });
+        }
+        let mut places = self.places(view, &[row, chunk], &Shape::new(&[rows, 1]))?;
+        let extents = &places.bound.dims;
+        // Blocks behind the row's end are not touched; the row must be one all the same.
+        if extents[1] == 0 {
+            let index = vec![places.axes[0].first().copied().unwrap_or(0), 0];
+            return Err(FaultKind::OutOfBounds { view, index, axis: 1, extent: 0 });
+        }
+        let blocks = first / per_block..((first + count + per_block - 1) / per_block).min(extents[1]);
+        if let Some(&outside) = places.axes[0].iter().find(|&&r| !(0..extents[0]).contains(&r)) {
+            let index = vec![outside, blocks.start];
+            return Err(FaultKind::OutOfBounds { view, index, axis: 0, extent: extents[0] });
+        }
+        let in_row = (blocks.end - blocks.start).max(0) as usize;
+        places.axes[1] = blocks.clone().collect();
+        let mut out = vec![0.0f32; rows as usize * width];
+        self.bus.load(&places, None, |element, bytes| {
+            let (row, block) = (element / in_row, blocks.start + (element % in_row) as i64);
+            let chunks = first.max(block * per_block)..(first + count).min((block + 1) * per_block);
+            let numbers = block_numbers(format, part, bytes);
+            let from = (chunks.start - block * per_block) as usize * each;
+            let to = row * width + (chunks.start - first) as usize * each;
+            let n = (chunks.end - chunks.start) as usize * each;
+            out[to..to + n].copy_from_slice(&numbers[from..from + n]);
+        })?;
+        Ok(match part {
+            RunPart::Codes => Tile::ints(out.into_iter().map(|x| x as i64).collect()),
+            _ => Tile::floats(out.into_iter().map(f64::from).collect()),
+        })
+    }
+}
+
+/// All numbers of a part of one block, in order. Codes are small, so `f32` holds them exactly.
+fn block_numbers(format: &Format, part: RunPart, block: &[u8]) -> Vec<f32> {
+    match part {
+        RunPart::Codes => (0..format.chunks()).flat_map(|c| format.code_values(block, c)).map(|c| c as f32).collect(),
+        RunPart::Scales => block_floats(format, BlockPart::Scales, block),
+        RunPart::Offsets => block_floats(format, BlockPart::Offsets, block),
+        RunPart::Values => {
+            let mut all = vec![0.0; format.block as usize];
+            format.dequantize_row(block, &mut all);
+            all
+        }
     }
 }
 

@@ -113,6 +113,14 @@ pub enum FaultKind {
         /// The value there.
         value: i64,
     },
+    /// A run of chunks that starts before a row or across blocks.
+    #[error("a run starts at chunk {chunk}, which is no multiple of {multiple} from 0 on")]
+    RunStart {
+        /// The first chunk.
+        chunk: i64,
+        /// What it should be a multiple of.
+        multiple: i64,
+    },
     /// A loop whose step is not positive.
     #[error("the loop's step is {0}")]
     LoopStep(i64),

@@ -19,6 +19,9 @@ impl Parser<'_> {
         self.advance();
         self.expect("(")?;
         self.kernel.params = self.list(")", Parser::param)?;
+        if self.eat("waves") {
+            self.kernel.waves = self.integer("a number of waves of at most 32 bits")?;
+        }
         if self.eat("grid") {
             self.kernel.grid = self.triple(|p| p.grid_expr(0))?;
         }

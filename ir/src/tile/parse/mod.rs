@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! module    = { kernel }
-//! kernel    = "kernel" "@" name "(" [ param { "," param } ] ")" [ "grid" "(" expr "," expr "," expr ")" ]
-//!             [ "ids" "(" value "," value "," value ")" ] "{" { local | inst } "}"
+//! kernel    = "kernel" "@" name "(" [ param { "," param } ] ")" [ "waves" integer ]
+//!             [ "grid" "(" expr "," expr "," expr ")" ] [ "ids" "(" value "," value "," value ")" ] "{" { local | inst } "}"
 //! param     = view ":" access decl | value ":" type
 //! decl      = content "[" [ extent { "," extent } ] "]" [ "strides" "[" [ extent { "," extent } ] "]" ]
 //! access    = "in" | "out" | "inout" | "local"

@@ -2,23 +2,24 @@
 //!
 //! ```text
 //! const LITERAL                      iota                          convert, bitcast, broadcast, reshape V
-//! neg, abs, … V                      add, lt, … V, V               select, fma, dot, dot4 V, V, V
+//! neg, abs, … V                      add, lt, … V, V               select, fma, dot, dot4, mma V, V, V
 //! concat V, V axis N                 slice V axis N from N len N   repeat V times N
 //! reduce_sum, _max, _min V axis N    load M[V, …] [mask V]         store M[V, …], V [mask V]
 //! block_codes, _values M[V, V] chunk N       block_scales, _offsets M[V, V]       block_raw M[V, V] byte N
+//! run_codes, _scales, _offsets, _values M[V, V]
 //! for V in V..V step V [carry (V: type = V, …)] {                  yield [V, …]
 //! ```
 //!
 //! Where the result's type tells a shape or an element type, the operation does not repeat it.
 
 use super::super::kernel::{Value, ValueDef};
-use super::super::op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, UnaryOp};
+use super::super::op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, RunPart, UnaryOp};
 use super::super::types::Type;
 use super::lexer::Token;
 use super::{Parser, Result, one_of};
 
 /// Operations that are not in one of the enums of [`super::super::op`].
-const OTHERS: [&str; 23] = [
+const OTHERS: [&str; 24] = [
     "const",
     "iota",
     "select",
@@ -32,6 +33,7 @@ const OTHERS: [&str; 23] = [
     "repeat",
     "dot",
     "dot4",
+    "mma",
     "load",
     "store",
     "block_codes",
@@ -48,7 +50,8 @@ fn op_names() -> impl Iterator<Item = &'static str> + Clone {
     let unary = UnaryOp::ALL.iter().map(|o| o.name());
     let binary = BinaryOp::ALL.iter().map(|o| o.name());
     let cmp = CmpOp::ALL.iter().map(|o| o.name());
-    unary.chain(binary).chain(cmp).chain(["reduce_sum", "reduce_max", "reduce_min"]).chain(OTHERS)
+    let run = RunPart::ALL.iter().map(|p| p.name());
+    unary.chain(binary).chain(cmp).chain(["reduce_sum", "reduce_max", "reduce_min"]).chain(OTHERS).chain(run)
 }
 
 impl Parser<'_> {
@@ -96,6 +99,7 @@ impl Parser<'_> {
             "fma" => Op::Fma { args: self.values()? },
             "dot" => Op::Dot { args: self.values()? },
             "dot4" => Op::Dot4 { args: self.values()? },
+            "mma" => Op::Mma { args: self.values()? },
             "convert" => Op::Convert { arg: self.value()?, to: ty.elem },
             "bitcast" => Op::Bitcast { arg: self.value()?, to: ty.elem },
             "broadcast" => Op::Broadcast { arg: self.value()?, shape: ty.shape },
@@ -132,6 +136,9 @@ impl Parser<'_> {
                 self.expect("[")?;
                 let index = self.values()?;
                 self.expect("]")?;
+                if let Some(part) = RunPart::from_name(name) {
+                    return Ok(Op::LoadRun { view, index, part, ty });
+                }
                 let part = match name {
                     "block_codes" => BlockPart::Codes(self.attribute("chunk")?),
                     "block_values" => BlockPart::Values(self.attribute("chunk")?),

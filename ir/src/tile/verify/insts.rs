@@ -100,7 +100,9 @@ impl Verifier<'_> {
             }
         }
         match op {
-            Op::Load { view, .. } | Op::Store { view, .. } | Op::LoadBlock { view, .. } => self.used_view(*view, place),
+            Op::Load { view, .. } | Op::Store { view, .. } | Op::LoadBlock { view, .. } | Op::LoadRun { view, .. } => {
+                self.used_view(*view, place)
+            }
             Op::For { body, .. } if !k.blocks.is_valid(*body) => {
                 self.fail(Rule::Entity, place, None, "the loop's body is outside its arena".into());
             }

@@ -3,7 +3,7 @@
 use super::super::kernel::{Access, Content, Extent, GridExpr, Param, ValueDef, View};
 use super::super::print::Place;
 use super::super::types::{Elem, MAX_RANK, Type};
-use super::{MAX_LOCAL_BYTES, MAX_NESTING, Rule, Verifier};
+use super::{MAX_LOCAL_BYTES, MAX_NESTING, MAX_WAVES, Rule, Verifier};
 use std::collections::HashSet;
 
 impl Verifier<'_> {
@@ -46,6 +46,10 @@ impl Verifier<'_> {
             if k.values.get(v).is_some_and(|d| d.ty != Type::index()) {
                 self.fail(Rule::Param, Place::Grid, Some(v.to_string()), "a program id is an i32".into());
             }
+        }
+        if !(1..=MAX_WAVES).contains(&k.waves) {
+            let message = format!("a program has 1 to {MAX_WAVES} waves, not {}", k.waves);
+            self.fail(Rule::Grid, Place::Grid, Some(k.waves.to_string()), message);
         }
         k.grid.iter().for_each(|e| self.grid(e, 0));
         for (m, d) in &k.views {
@@ -116,8 +120,17 @@ impl Verifier<'_> {
                 _ => {}
             }
         }
-        if local && super::super::print::implied_strides(&d.dims).is_some_and(|s| s != d.strides) {
-            fail("strides".into(), "local memory is row-major".into());
+        if local && d.strides.last().is_some_and(|s| *s != Extent::Const(1)) {
+            fail("strides".into(), "the elements of a row of local memory lie together: the last stride is 1".into());
+        }
+        for (axis, pair) in d.strides.windows(2).enumerate().filter(|_| local) {
+            if let ([Extent::Const(outer), Extent::Const(inner)], Some(Extent::Const(n))) = (pair, d.dims.get(axis + 1))
+                && u64::from(*outer) < u64::from(*inner) * u64::from(*n)
+            {
+                let message =
+                    format!("rows of local memory do not overlap: the stride {outer} is below {inner} times {n}");
+                fail("strides".into(), message);
+            }
         }
         let wrong: Vec<_> = d.dims.iter().chain(&d.strides).filter(|e| !local && !self.is_extent(e)).collect();
         for e in wrong {

@@ -25,6 +25,9 @@ use std::collections::HashSet;
 /// The most local memory of one program, in bytes: what one workgroup has of it on every GPU that we target.
 pub const MAX_LOCAL_BYTES: u64 = 64 << 10;
 
+/// The most waves of one program: what one workgroup has of them on every GPU that we target, of 64 lanes each.
+pub const MAX_WAVES: u32 = 16;
+
 /// The kind of rule that a kernel breaks. Tests match by it rather than by the message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Rule {
@@ -32,7 +35,7 @@ pub enum Rule {
     Name,
     /// Parameters and program ids.
     Param,
-    /// Launch grid.
+    /// Launch grid and waves.
     Grid,
     /// Views.
     View,

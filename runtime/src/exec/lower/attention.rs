@@ -18,7 +18,7 @@ impl Lowerer<'_> {
             return;
         };
         let tokens = if self.mode == Mode::Decode { 1 } else { PREFILL_TOKENS };
-        let tiling = kt::AttentionTiling::choose(&self.shape, n_head / n_kv_head, head_dim, tokens);
+        let tiling = kt::AttentionCut::choose(&self.shape, n_head / n_kv_head, head_dim, tokens);
         let attention = move |output| {
             Request::from(kt::Attention {
                 heads: n_head,
@@ -78,6 +78,7 @@ impl Lowerer<'_> {
             norm: norm.map(|(_, eps)| Real(eps)),
             scale: None,
             output,
+            program_heads: self.program_heads(heads),
         };
         let rows = self.rows(graph.result(node));
         let rows = if rows == Rows::Cached { Rows::Tokens } else { rows };

@@ -74,8 +74,10 @@ impl Lowerer<'_> {
         let residual = residual.map(|r| self.f32(r));
         let x = self.f32(x);
         let forms = forms(residual.is_none() && k.is_multiple_of(CHUNK) && group == k);
+        let cut = kt::RowCut::choose(&self.shape, k);
+        let program_heads = self.program_heads(k / group);
         let request = |output| match k == group {
-            true => kt::RmsNorm { k, eps: Real(eps), residual: residual.is_some(), indexed: false, output }.into(),
+            true => kt::RmsNorm { k, eps: Real(eps), residual: residual.is_some(), indexed: false, output, cut }.into(),
             // Each head: the walk over heads without a rotation.
             false => kt::Rope {
                 heads: k / group,
@@ -85,6 +87,7 @@ impl Lowerer<'_> {
                 norm: Some(Real(eps)),
                 scale: None,
                 output: kt::RopeOutput::F32,
+                program_heads,
             }
             .into(),
         };
@@ -111,7 +114,9 @@ impl Lowerer<'_> {
             Mode::Prefill => rows == Rows::Tokens,
             Mode::Logits => true,
         };
-        let tiling = kt::LinearTiling::choose(&self.shape, if many { PREFILL_TOKENS } else { 1 });
+        let tokens = if many { PREFILL_TOKENS } else { 1 };
+        let matrices = if l.up.is_some() { 2 } else { 1 };
+        let tiling = kt::LinearCut::choose(&self.shape, [n, k], weight, tokens, matrices);
         let request = |output| {
             Request::from(kt::Linear {
                 input,
@@ -133,7 +138,7 @@ impl Lowerer<'_> {
             }
         };
         let residual = l.residual.map(|r| self.f32(r));
-        let forms = forms(l.residual.is_none() && n.is_multiple_of(tiling.program_rows));
+        let forms = forms(l.residual.is_none() && n.is_multiple_of(tiling.program_rows()));
         self.produce(node, t, forms, request, &|s| match s {
             Slot::NTokens => Some(Operand::RowCount(rows)),
             Slot::X | Slot::XCodes => Some(Operand::Buf(x[0])),

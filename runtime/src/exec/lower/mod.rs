@@ -304,7 +304,13 @@ impl<'g> Lowerer<'g> {
             let from = bufs[0];
             let bufs = self.make(t, Output::Q8);
             let k = self.graph.cols(t);
-            let quantize = kt::Rowwise { k, op: kt::RowOp::Copy, indexed: false, output: Output::Q8 };
+            let quantize = kt::Rowwise {
+                k,
+                op: kt::RowOp::Copy,
+                indexed: false,
+                output: Output::Q8,
+                cut: kt::RowCut::choose(&self.shape, k),
+            };
             let rows = self.rows(t);
             let of = move |s| match s {
                 Slot::NTokens => Some(Operand::RowCount(rows)),
@@ -334,6 +340,7 @@ impl<'g> Lowerer<'g> {
                     k,
                     table: weight_type(graph, table),
                     scale: (scale != 1.0).then_some(Real(scale)),
+                    cut: kt::RowCut::choose(&self.shape, k),
                 };
                 let input = self.input(ids);
                 self.produce(node, t, &[Output::F32], |_| embed.clone().into(), &|s| match s {
@@ -361,7 +368,8 @@ impl<'g> Lowerer<'g> {
                     return;
                 }
                 let (x, which) = (self.f32(x), self.input(which));
-                let select = |output| kt::Rowwise { k, op: kt::RowOp::Copy, indexed: true, output }.into();
+                let cut = kt::RowCut::choose(&self.shape, k);
+                let select = |output| kt::Rowwise { k, op: kt::RowOp::Copy, indexed: true, output, cut }.into();
                 self.produce(node, t, forms(k.is_multiple_of(CHUNK)), select, &|s| match s {
                     Slot::NTokens => Some(Operand::RowCount(rows)),
                     Slot::NRows => Some(Operand::RowCount(Rows::Tokens)),
@@ -383,6 +391,11 @@ impl<'g> Lowerer<'g> {
         }
     }
 
+    /// Heads of a program: on waves each head is one.
+    fn program_heads(&self, heads: u32) -> u32 {
+        if self.shape.waves.is_some() { 1 } else { heads }
+    }
+
     fn input(&self, t: Tensor) -> Operand {
         match self.graph.tensors[t].kind {
             hrx_ir::graph::TensorKind::Input(i) => Operand::Input(i),
@@ -402,7 +415,8 @@ impl<'g> Lowerer<'g> {
         let k = self.graph.cols(t);
         let [x, y] = [x, y].map(|v| v.map(|v| self.f32(v)));
         let forms = forms(k.is_multiple_of(CHUNK));
-        let request = |output| kt::Rowwise { k, op, indexed: false, output }.into();
+        let cut = kt::RowCut::choose(&self.shape, k);
+        let request = |output| kt::Rowwise { k, op, indexed: false, output, cut }.into();
         self.produce(node, t, forms, request, &|s| match s {
             Slot::NTokens => Some(Operand::RowCount(rows)),
             Slot::X => x.map(Operand::Buf),

@@ -2,5 +2,6 @@
 
 mod cache;
 mod forms;
+mod inspect;
 mod kernels;
 mod support;

@@ -1,0 +1,24 @@
+//! From tile IR to what one lane of a wave does.
+//!
+//! ```text
+//! Kernel ──assign──▶ a layout for each value ──build──▶ lane form ──amdgpu──▶ LLVM
+//! ```
+//!
+//! * [`layout`]: where the elements of a tile are: registers, lanes, waves.
+//! * [`assign`]: in which layout each value is made.
+//! * [`blocks`]: where quantised codes lie, in the form that lanes can share.
+//! * [`fragments`]: the layouts of matrix products.
+//! * [`build`]: emits lane operations.
+//! * [`ir`], [`print`]: the lane form and its text.
+//! * [`interp`]: runs a kernel in lane form, all lanes of a workgroup in step, and finds races in LDS.
+
+mod assign;
+mod blocks;
+mod build;
+mod fragments;
+pub mod interp;
+pub mod ir;
+pub mod layout;
+pub mod print;
+
+pub use build::build;

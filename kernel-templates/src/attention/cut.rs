@@ -1,0 +1,120 @@
+//! How the work of attention is cut.
+
+use super::{Attention, FAMILY};
+use crate::facts::{TargetShape, TemplateError};
+
+/// How the work of an [`Attention`] is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AttentionCut {
+    /// For a processor's vectors.
+    Vectors(AttentionTiling),
+    /// For waves.
+    Waves(WaveAttention),
+}
+
+impl From<AttentionTiling> for AttentionCut {
+    fn from(t: AttentionTiling) -> AttentionCut {
+        AttentionCut::Vectors(t)
+    }
+}
+
+impl From<WaveAttention> for AttentionCut {
+    fn from(t: WaveAttention) -> AttentionCut {
+        AttentionCut::Waves(t)
+    }
+}
+
+/// A cut for vectors. The result does not depend on `group`, `tokens`, `keys` and `depth`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AttentionTiling {
+    /// Query heads of a program: divides heads / kv_heads.
+    pub group: u32,
+    /// Tokens of a program.
+    pub tokens: u32,
+    /// Positions of a tile: 8, 16, 32 or 64.
+    pub tile: u32,
+    /// Keys whose scores are summed together: divides `tile`.
+    pub keys: u32,
+    /// Elements of a head whose weighted values are summed together: divides `head_dim`.
+    pub depth: u32,
+}
+
+impl AttentionTiling {
+    /// A tiling for `group` = heads / kv_heads, for launches of about this many tokens.
+    pub fn choose(shape: &TargetShape, group: u32, head_dim: u32, tokens: u32) -> AttentionTiling {
+        let power = |n: u32| 1u32 << n.max(1).ilog2();
+        // Registers for sums; the rest holds what is multiplied.
+        let sums = (shape.registers * 3 / 4).max(1);
+        let lines = 8.min(sums);
+        let group = (1..=group.min(lines)).rev().find(|&g| group.is_multiple_of(g)).unwrap_or(1);
+        let tokens = power(tokens.min(lines / group));
+        let accumulator = super::LANES.div_ceil(shape.lanes.max(1));
+        let keys = power(sums / accumulator / (group * tokens)).min(4);
+        let room = sums * shape.lanes / (group * tokens);
+        let depth =
+            [64, 32, 16, 8].into_iter().find(|&d| d <= room && head_dim.is_multiple_of(d)).unwrap_or(super::LANES);
+        AttentionTiling { group, tokens, tile: 32, keys, depth }
+    }
+}
+
+/// A cut for waves: a program has one token and the queries of some heads that share one of the cache. The result depends
+/// on `positions` alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WaveAttention {
+    /// Query heads of a program: divides heads / kv_heads.
+    pub group: u32,
+    /// Positions of a step: a power of two up to 64.
+    pub positions: u32,
+    /// Waves of a program.
+    pub waves: u32,
+}
+
+impl WaveAttention {
+    /// The cut for `group` = heads / kv_heads heads that share one of the cache. A lane has 16 bytes of a key; the
+    /// registers for sums, eight a head of a lane, bound the heads.
+    pub fn choose(shape: &TargetShape, group: u32, head_dim: u32) -> WaveAttention {
+        let group = (1..=group.min(8)).rev().find(|&g| group.is_multiple_of(g)).unwrap_or(1);
+        let lanes_of_key = (head_dim / 8).next_power_of_two().clamp(1, shape.lanes);
+        let waves = 128 / shape.lanes;
+        let positions = (shape.lanes / lanes_of_key * waves).clamp(1, 64);
+        WaveAttention { group, positions, waves }
+    }
+}
+
+impl AttentionCut {
+    /// The cut for `group` = heads / kv_heads, for launches of about this many tokens.
+    pub fn choose(shape: &TargetShape, group: u32, head_dim: u32, tokens: u32) -> AttentionCut {
+        if shape.waves.is_some() {
+            WaveAttention::choose(shape, group, head_dim).into()
+        } else {
+            AttentionTiling::choose(shape, group, head_dim, tokens).into()
+        }
+    }
+
+    pub(super) fn check(&self, a: &Attention) -> Result<(), TemplateError> {
+        let unless = |ok, reason| TemplateError::unless(ok, FAMILY, format!("{self:?}"), reason);
+        let shares = |group: u32| group > 0 && group <= 64 && (a.heads / a.kv_heads).is_multiple_of(group);
+        match self {
+            AttentionCut::Vectors(t) => {
+                unless(shares(t.group), "group divides the heads that share one of the cache")?;
+                unless((1..=64).contains(&t.tokens), "tokens and group are 1 to 64")?;
+                unless([8, 16, 32, 64].contains(&t.tile), "tile is 8, 16, 32 or 64")?;
+                unless(t.keys > 0 && t.tile.is_multiple_of(t.keys), "keys divides tile")?;
+                unless(t.depth > 0 && a.head_dim.is_multiple_of(t.depth), "depth divides head_dim")
+            }
+            AttentionCut::Waves(t) => {
+                unless(shares(t.group), "group divides the heads that share one of the cache")?;
+                let positions = t.positions.is_power_of_two() && t.positions <= 64;
+                unless(positions, "positions is a power of two up to 64")?;
+                unless(t.waves.is_power_of_two() && t.waves <= 16, "waves is a power of two up to 16")
+            }
+        }
+    }
+
+    pub(super) fn tag(&self) -> String {
+        match self {
+            AttentionCut::Vectors(t) => format!("_g{}t{}_s{}k{}v{}", t.group, t.tokens, t.tile, t.keys, t.depth),
+            AttentionCut::Waves(t) => format!("_g{}p{}w{}", t.group, t.positions, t.waves),
+        }
+    }
+}

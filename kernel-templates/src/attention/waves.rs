@@ -1,0 +1,150 @@
+//! One token's queries of some heads over the cache, the lanes of a workgroup sharing out positions and elements of a head.
+//!
+//! A step takes some positions, read in a fixed place each: its *slots*. Each slot has a softmax of its own over the
+//! positions that come to it, step after step: largest score, total, and sums of weighted values. So nothing but the
+//! product of a query and a key crosses lanes in the loop. At the end the slots are brought to the largest score of all
+//! and summed.
+
+use super::{Args, Attention, UNSEEN, WaveAttention};
+use crate::emit::{load_index, scaled, softcap, times};
+use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, ReduceOp, Type, UnaryOp, Value, View};
+
+/// What a head's slots carry from step to step.
+const STATE: usize = 3;
+
+/// Emits the kernel's body.
+pub(super) fn emit(b: &mut Builder, l: &Attention, t: &WaveAttention, a: &Args) {
+    b.waves(t.waves);
+    b.grid(0, GridExpr::constant(l.heads / t.group));
+    b.grid(1, GridExpr::Extent(a.n_tokens.into()));
+    let (program, token) = (b.program_id(0), b.program_id(1));
+    // Programs of one head of the cache follow one another.
+    let share = b.index(i64::from(l.heads / l.kv_heads / t.group));
+    let kv_head = b.div(program, share);
+    let head = times(b, program, t.group);
+    let position = load_index(b, a.positions, token);
+    let w = Waves { l, t, a, token, head, kv_head, position };
+    let [first, end] = w.range(b);
+    let queries: Vec<Value> = (0..t.group).map(|i| w.query(b, i)).collect();
+    let mut inits = Vec::new();
+    for _ in 0..t.group {
+        inits.push(b.float(UNSEEN, &[t.positions, 1]));
+        inits.push(b.float(0.0, &[t.positions, 1]));
+        inits.push(b.float(0.0, &[t.positions, l.head_dim]));
+    }
+    let step = b.index(i64::from(t.positions));
+    let state = b.for_loop([first, end, step], &inits, |b, at, state| w.step(b, at, &queries, state));
+    for (i, slots) in state.chunks(STATE).enumerate() {
+        w.finish(b, i as u32, [slots[0], slots[1], slots[2]]);
+    }
+}
+
+struct Waves<'a> {
+    l: &'a Attention,
+    t: &'a WaveAttention,
+    a: &'a Args,
+    token: Value,
+    /// First query head.
+    head: Value,
+    kv_head: Value,
+    /// The token's position.
+    position: Value,
+}
+
+impl Waves<'_> {
+    /// The positions that the token sees, from the start of a step on.
+    fn range(&self, b: &mut Builder) -> [Value; 2] {
+        let (zero, one) = (b.index(0), b.index(1));
+        let end = b.add(self.position, one);
+        let Some(window) = self.l.window else { return [zero, end] };
+        let window = b.index(i64::from(window));
+        let first = b.sub(end, window);
+        let first = b.max(first, zero);
+        let step = b.index(i64::from(self.t.positions));
+        let first = b.binary(BinaryOp::Div, first, step);
+        [b.mul(first, step), end]
+    }
+
+    /// A head's query, `[1, head_dim]`.
+    fn query(&self, b: &mut Builder, i: u32) -> Value {
+        let (zero, i) = (b.index(0), b.index(i64::from(i)));
+        let head = b.add(self.head, i);
+        let d = self.l.head_dim;
+        let q = b.load(self.a.queries, &[self.token, head, zero], &[1, 1, d], None);
+        b.reshape(q, &[1, d])
+    }
+
+    /// A step's keys or values, `f32 [positions, head_dim]`.
+    fn cached(&self, b: &mut Builder, view: View, at: Value) -> Value {
+        let (zero, n, d) = (b.index(0), self.t.positions, self.l.head_dim);
+        let v = b.load(view, &[self.kv_head, at, zero], &[1, n, d], None);
+        let v = b.reshape(v, &[n, d]);
+        b.convert(v, Elem::F32)
+    }
+
+    /// Which positions of a step the token sees, `[positions, 1]`.
+    fn seen(&self, b: &mut Builder, at: Value) -> Value {
+        let n = self.t.positions;
+        let places = b.iota(n);
+        let places = b.add(places, at);
+        let limit = b.broadcast(self.position, Type::new(Elem::I32, &[n]).shape);
+        let mut seen = b.cmp(CmpOp::Le, places, limit);
+        if let Some(window) = self.l.window {
+            let window = b.index(i64::from(window));
+            let before = b.sub(self.position, window);
+            let inside = b.cmp(CmpOp::Gt, places, before);
+            seen = b.binary(BinaryOp::And, seen, inside);
+        }
+        b.reshape(seen, &[n, 1])
+    }
+
+    /// The next state of all heads' slots.
+    fn step(&self, b: &mut Builder, at: Value, queries: &[Value], state: &[Value]) -> Vec<Value> {
+        let keys = self.cached(b, self.a.keys, at);
+        let values = self.cached(b, self.a.values, at);
+        let seen = self.seen(b, at);
+        let (unseen, nothing) = (b.float(UNSEEN, &[self.t.positions, 1]), b.float(0.0, &[self.t.positions, 1]));
+        let mut next = Vec::with_capacity(state.len());
+        for (&query, slots) in queries.iter().zip(state.chunks(STATE)) {
+            let [before, total, sums] = [slots[0], slots[1], slots[2]];
+            let products = b.mul(keys, query);
+            let mut score = b.reduce(ReduceOp::Sum, products, 1);
+            score = scaled(b, self.l.scale.f64(), score);
+            if let Some(cap) = self.l.softcap {
+                score = softcap(b, cap.f64(), score);
+            }
+            let score = b.select(seen, score, unseen);
+            let largest = b.max(before, score);
+            let change = b.sub(before, largest);
+            let shrink = b.unary(UnaryOp::Exp, change);
+            let below = b.sub(score, largest);
+            let weight = b.unary(UnaryOp::Exp, below);
+            // A slot that has seen nothing yet has an unseen position's score as its largest.
+            let weight = b.select(seen, weight, nothing);
+            next.push(largest);
+            next.push(b.fma(total, shrink, weight));
+            let kept = b.mul(sums, shrink);
+            next.push(b.fma(values, weight, kept));
+        }
+        next
+    }
+
+    /// Brings a head's slots together and stores its result.
+    fn finish(&self, b: &mut Builder, i: u32, [largest, total, sums]: [Value; 3]) {
+        let d = self.l.head_dim;
+        let top = b.reduce(ReduceOp::Max, largest, 0);
+        let below = b.sub(largest, top);
+        let factor = b.unary(UnaryOp::Exp, below);
+        let totals = b.mul(total, factor);
+        let total = b.reduce(ReduceOp::Sum, totals, 0);
+        let sums = b.mul(sums, factor);
+        let sum = b.reduce(ReduceOp::Sum, sums, 0);
+        let one = b.float(1.0, &[1, 1]);
+        let inverse = b.div(one, total);
+        let y = b.mul(sum, inverse);
+        let i = b.index(i64::from(i));
+        let head = b.add(self.head, i);
+        let col = times(b, head, d);
+        self.a.out.store(b, [self.token, col], y, None, self.l.heads * d);
+    }
+}

@@ -1,0 +1,165 @@
+//! A tile of outputs of many tokens with the matrix unit.
+//!
+//! Steps along K lie in local memory twice: while the matrix unit works on one, the next is read, dequantised and stored
+//! as `f16` beside it. Rows there are a little longer than what they hold, so that lanes which read one column of rows
+//! find them in different banks.
+//!
+//! Activations are multiplied by 2^-6 on their way to `f16` and sums by 2^6 behind: exact, and the range of `f16` then
+//! reaches to four million.
+
+use super::dot::{Input, Matrix};
+use super::{Args, Linear, MatrixTiling, rows_from};
+use crate::emit::{shifted_right, times};
+use crate::row::RowSink;
+use hrx_ir::quant::CHUNK;
+use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, RunPart, Type, Value, View};
+
+/// What activations are multiplied by.
+const SCALE: f64 = 1.0 / 64.0;
+
+/// Elements between the end of a row in local memory and the start of the next: 16 bytes.
+pub(super) const PAD: u32 = 8;
+
+/// Emits the kernel's body.
+pub(super) fn emit(b: &mut Builder, l: &Linear, t: &MatrixTiling, a: &Args) {
+    b.waves(t.waves);
+    b.grid(0, GridExpr::ceil_div(l.n, t.n));
+    b.grid(1, GridExpr::ceil_div(a.n_tokens, t.m));
+    let (column, row) = (b.program_id(0), b.program_id(1));
+    let (first, first_token) = (times(b, column, t.n), times(b, row, t.m));
+    let (iota, one) = (b.iota(t.m), b.index(1));
+    let token = b.add(iota, first_token);
+    let last = b.sub(a.n_tokens, one);
+    let tokens = b.min(token, last);
+    let outputs = rows_from(b, first, t.n, l.n);
+    let x = b.local_padded(Elem::F16, &[2, t.m, t.k], PAD);
+    let weights: Vec<View> = a.weights.iter().map(|_| b.local_padded(Elem::F16, &[2, t.n, t.k], PAD)).collect();
+    let tile = Tile { l, t, a, tokens, outputs, x, weights };
+    let sums = tile.sums(b);
+    tile.store(b, [first_token, first], token, &sums);
+}
+
+struct Tile<'a> {
+    l: &'a Linear,
+    t: &'a MatrixTiling,
+    a: &'a Args,
+    /// Rows of tokens and of outputs, as loads take them.
+    tokens: Value,
+    outputs: Value,
+    /// Local memory `f16 [2, rows, k]` for the activations and for each matrix.
+    x: View,
+    weights: Vec<View>,
+}
+
+impl Tile<'_> {
+    /// The sums of each matrix, `f32 [m, n]`.
+    fn sums(&self, b: &mut Builder) -> Vec<Value> {
+        let (t, k) = (self.t, self.l.k);
+        let zero = b.index(0);
+        // The loop has one turn more than there are steps: the first multiplies zeros, so that staging stands in one
+        // place; the last one stages what nobody reads.
+        let zeros: Vec<Value> = std::iter::once(t.m)
+            .chain(self.weights.iter().map(|_| t.n))
+            .map(|rows| {
+                let zeros = b.float(0.0, &[rows, t.k]);
+                b.convert(zeros, Elem::F16)
+            })
+            .collect();
+        self.put(b, &zeros, zero);
+        let last = (k - 1) / t.k * t.k;
+        let (end, step) = (b.index(i64::from(last + 2 * t.k)), b.index(i64::from(t.k)));
+        let last = b.index(i64::from(last));
+        let mut inits = vec![zero];
+        inits.extend(self.weights.iter().map(|_| b.float(0.0, &[t.m, t.n])));
+        let out = b.for_loop([zero, end, step], &inits, |b, col, carried| {
+            let half = carried[0];
+            let one = b.index(1);
+            let other = b.sub(one, half);
+            // What is loaded here is stored behind the products of the step before.
+            let next = b.min(col, last);
+            let next = self.load(b, next);
+            let x = self.staged(b, self.x, half, t.m);
+            let mut carried_on = vec![other];
+            for (&view, &sum) in self.weights.iter().zip(&carried[1..]) {
+                let w = self.staged(b, view, half, t.n);
+                carried_on.push(b.mma(x, w, sum));
+            }
+            self.put(b, &next, other);
+            carried_on
+        });
+        out[1..].to_vec()
+    }
+
+    fn staged(&self, b: &mut Builder, view: View, half: Value, rows: u32) -> Value {
+        let zero = b.index(0);
+        let v = b.load(view, &[half, zero, zero], &[1, rows, self.t.k], None);
+        b.reshape(v, &[rows, self.t.k])
+    }
+
+    fn put(&self, b: &mut Builder, staged: &[Value], half: Value) {
+        let zero = b.index(0);
+        for (&view, &v) in std::iter::once(&self.x).chain(&self.weights).zip(staged) {
+            let rows = b.ty(v).shape.dims()[0];
+            let v = b.reshape(v, &[1, rows, self.t.k]);
+            b.store(view, &[half, zero, zero], v, None);
+        }
+    }
+
+    /// A step's activations and weights as `f16 [rows, k]`; beyond the row's end zeros.
+    fn load(&self, b: &mut Builder, col: Value) -> Vec<Value> {
+        let (t, k) = (self.t, self.l.k);
+        let mask = (!k.is_multiple_of(t.k)).then(|| {
+            let chunks = t.k / CHUNK;
+            let (iota, first) = (b.iota(chunks), shifted_right(b, col, CHUNK.trailing_zeros()));
+            let at = b.add(iota, first);
+            let end = b.int(i64::from(k / CHUNK), Type::new(Elem::I32, &[chunks]));
+            let m = b.cmp(CmpOp::Lt, at, end);
+            let m = b.repeat(m, CHUNK);
+            b.reshape(m, &[1, t.k])
+        });
+        let Input::F32(x) = self.a.x else { unreachable!("a tile is made of f32 rows") };
+        let x = b.load(x, &[self.tokens, col], &[t.m, t.k], mask);
+        let scale = b.float(SCALE, &[t.m, t.k]);
+        let x = b.mul(x, scale);
+        let mut out = vec![b.convert(x, Elem::F16)];
+        for &matrix in &self.a.weights {
+            let w = match matrix {
+                Matrix::Quant(view, _) => {
+                    let chunk = shifted_right(b, col, CHUNK.trailing_zeros());
+                    b.load_run(view, [self.outputs, chunk], RunPart::Values, t.n, t.k / CHUNK)
+                }
+                Matrix::Float(view) => b.load(view, &[self.outputs, col], &[t.n, t.k], mask),
+            };
+            // bfloat16 is exact in f32, and what of it f16 can't hold is no weight.
+            let w = if b.ty(w).elem == Elem::BF16 { b.convert(w, Elem::F32) } else { w };
+            out.push(b.convert(w, Elem::F16));
+        }
+        out
+    }
+
+    /// Finishes and stores the outputs of the tokens that there are.
+    fn store(&self, b: &mut Builder, [first_token, first]: [Value; 2], token: Value, sums: &[Value]) {
+        let (l, t, a) = (self.l, self.t, self.a);
+        let tokens = b.reshape(token, &[t.m, 1]);
+        let mut mask = b.cmp(CmpOp::Lt, tokens, a.n_tokens);
+        let mut columns = None;
+        if !l.n.is_multiple_of(t.n) {
+            let (iota, end) = (b.iota(t.n), b.int(i64::from(l.n), Type::new(Elem::I32, &[t.n])));
+            let at = b.add(iota, first);
+            let m = b.cmp(CmpOp::Lt, at, end);
+            let m = b.reshape(m, &[1, t.n]);
+            columns = Some(m);
+            mask = b.binary(BinaryOp::And, mask, m);
+        }
+        let back = b.float(1.0 / SCALE, &[t.m, t.n]);
+        let y = b.mul(sums[0], back);
+        let up = sums.get(1).map(|&u| b.mul(u, back));
+        let zero = b.index(0);
+        let bias = a.bias.map(|bias| b.load(bias, &[zero, first], &[1, t.n], columns));
+        let residual = |b: &mut Builder| a.residual.map(|r| b.load(r, &[first_token, first], &[t.m, t.n], Some(mask)));
+        let y = l.finished(b, y, up, bias, residual);
+        if let RowSink::F32(out) = a.out {
+            b.store(out, &[first_token, first], y, Some(mask));
+        }
+    }
+}

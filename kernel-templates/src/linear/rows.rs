@@ -1,0 +1,267 @@
+//! Rows of a matrix times one token's row, the lanes of a workgroup sharing out rows and chunks.
+//!
+//! A step along K takes some chunks of all the program's rows. Each run of 16 elements has an accumulator: its products
+//! are added in order, scaled once for the group that they are in, and added to the run's sum of the steps before. At the
+//! end the runs of a row are summed. Lanes that have a run of several rows read the token's elements once for them.
+
+use super::dot::{Input, Matrix};
+use super::{Args, Linear, RowsTiling, rows_from};
+use crate::emit::{below, shifted_right, times};
+use crate::facts::{Output, Real};
+use crate::norm::inverse_rms;
+use hrx_ir::quant::{CHUNK, Format};
+use hrx_ir::tile::{Builder, CmpOp, Elem, GridExpr, ReduceOp, RunPart, Type, Value, View};
+
+/// Elements that one accumulator takes in a step: a lane reads the codes of as many together, and no group of a format
+/// is shorter.
+const RUN: u32 = 16;
+
+/// Emits the kernel's body.
+pub(super) fn emit(b: &mut Builder, l: &Linear, t: &RowsTiling, a: &Args) {
+    b.waves(t.waves);
+    b.grid(0, GridExpr::ceil_div(l.n, t.rows));
+    b.grid(1, GridExpr::Extent(a.n_tokens.into()));
+    let (program, token) = (b.program_id(0), b.program_id(1));
+    let first = times(b, program, t.rows);
+    let inverse = match (l.norm, a.x) {
+        (Some(eps), Input::F32(x)) => Some(inverse(b, l, x, token, eps)),
+        _ => None,
+    };
+    let rows = Rows { l, t, a, token, row: rows_from(b, first, t.rows, l.n), inverse };
+    let sums = rows.sums(b);
+    rows.store(b, first, &sums);
+}
+
+fn inverse(b: &mut Builder, l: &Linear, x: View, token: Value, eps: Real) -> Value {
+    inverse_rms(b, x, token, [l.k, l.tiling.norm_piece(l.k)], eps.f64())
+}
+
+/// A step of the token's row, and the sum of each of its runs, `[1, runs]`. What nobody reads is removed.
+enum Step {
+    /// `f32 [1, runs, RUN]`.
+    F32 { x: Value, sum: Value },
+    /// Codes `i8 [1, step]` and the scale of each run.
+    Q8 { codes: Value, scale: Value, sum: Value },
+}
+
+struct Rows<'a> {
+    l: &'a Linear,
+    t: &'a RowsTiling,
+    a: &'a Args,
+    token: Value,
+    /// The program's rows as loads take them.
+    row: Value,
+    /// What the token's row is multiplied by where it is normed.
+    inverse: Option<Value>,
+}
+
+impl Rows<'_> {
+    /// Elements of a step.
+    fn step(&self) -> u32 {
+        self.t.chunks * CHUNK
+    }
+
+    /// The sums of each matrix's rows, `[rows, 1]`.
+    fn sums(&self, b: &mut Builder) -> Vec<Value> {
+        let (rows, step) = (self.t.rows, self.step());
+        let zero = b.float(0.0, &[rows, step / RUN]);
+        let zeros = vec![zero; self.a.weights.len()];
+        let bounds = [b.index(0), b.index(i64::from(self.l.k)), b.index(i64::from(step))];
+        let sums = if self.l.k <= step {
+            self.add_step(b, bounds[0], &zeros)
+        } else {
+            b.for_loop(bounds, &zeros, |b, col, sums| self.add_step(b, col, sums))
+        };
+        sums.into_iter().map(|s| b.reduce(ReduceOp::Sum, s, 1)).collect()
+    }
+
+    /// Adds a step's products to the runs' sums. The token's elements are read once for all matrices.
+    fn add_step(&self, b: &mut Builder, col: Value, sums: &[Value]) -> Vec<Value> {
+        let x = self.input(b, col);
+        let matrices = self.a.weights.iter().zip(sums);
+        matrices
+            .map(|(&matrix, &sum)| match matrix {
+                Matrix::Quant(view, format) => self.quant_step(b, view, format, col, &x, sum),
+                Matrix::Float(view) => self.float_step(b, view, col, &x, sum),
+            })
+            .collect()
+    }
+
+    /// A step of the token's row.
+    fn input(&self, b: &mut Builder, col: Value) -> Step {
+        match (self.a.x, self.l.input) {
+            (Input::F32(x), Output::F32) => {
+                let x = self.x(b, x, col);
+                let x = self.runs(b, x);
+                let mut sum = b.slice(x, 2, 0, 1);
+                for i in 1..RUN {
+                    let xi = b.slice(x, 2, i, 1);
+                    sum = b.add(sum, xi);
+                }
+                Step::F32 { x, sum: b.reshape(sum, &[1, self.step() / RUN]) }
+            }
+            (x, _) => {
+                let (codes, scales) = self.x_q8(b, x, col);
+                let scale = b.repeat(scales, CHUNK / RUN);
+                let ones = b.int(1, Type::new(Elem::U8, &[1, self.step()]));
+                let zero = b.int(0, Type::new(Elem::I32, &[1, self.step() / 4]));
+                let sum = self.dot(b, ones, codes, zero);
+                Step::Q8 { codes, scale, sum: b.mul(sum, scale) }
+            }
+        }
+    }
+
+    /// Which elements of a step are the row's; none where all are.
+    fn inside(&self, b: &mut Builder, col: Value) -> Option<Value> {
+        (!self.l.k.is_multiple_of(self.step())).then(|| below(b, col, self.step(), self.l.k))
+    }
+
+    /// A step of the token's `f32` row, normed where that is asked for, `[1, step]`.
+    fn x(&self, b: &mut Builder, x: View, col: Value) -> Value {
+        let mask = self.inside(b, col);
+        let dims = [1, self.step()];
+        let mut v = b.load(x, &[self.token, col], &dims, mask);
+        if let (Some(inverse), Some(weight)) = (self.inverse, self.a.norm_weight) {
+            let zero = b.index(0);
+            let w = b.load(weight, &[zero, col], &dims, mask);
+            let scaled = b.mul(v, inverse);
+            v = b.mul(scaled, w);
+        }
+        v
+    }
+
+    /// Runs of a tile `[rows, step]`: `[rows, runs, RUN]`.
+    fn runs(&self, b: &mut Builder, v: Value) -> Value {
+        let rows = b.ty(v).shape.dims()[0];
+        b.reshape(v, &[rows, self.step() / RUN, RUN])
+    }
+
+    /// A group's value for each of its runs.
+    fn of_runs(&self, b: &mut Builder, v: Value, format: &Format) -> Value {
+        b.repeat(v, format.group / RUN)
+    }
+
+    fn quant_step(
+        &self,
+        b: &mut Builder,
+        view: View,
+        format: &'static Format,
+        col: Value,
+        x: &Step,
+        acc: Value,
+    ) -> Value {
+        let (rows, chunks) = (self.t.rows, self.t.chunks);
+        let chunk = shifted_right(b, col, CHUNK.trailing_zeros());
+        let at = [self.row, chunk];
+        let codes = b.load_run(view, at, RunPart::Codes, rows, chunks);
+        let scales = b.load_run(view, at, RunPart::Scales, rows, chunks);
+        let scales = self.of_runs(b, scales, format);
+        let offsets = format.has_offset().then(|| {
+            let offsets = b.load_run(view, at, RunPart::Offsets, rows, chunks);
+            self.of_runs(b, offsets, format)
+        });
+        match *x {
+            Step::F32 { x, sum } => {
+                let codes = b.convert(codes, Elem::F32);
+                let codes = self.runs(b, codes);
+                let products = self.products(b, codes, x);
+                self.accumulate(b, acc, [products, sum], scales, offsets)
+            }
+            Step::Q8 { codes: x, scale, sum } => {
+                let zero = b.int(0, Type::new(Elem::I32, &[rows, self.step() / 4]));
+                let products = self.dot(b, codes, x, zero);
+                let products = b.mul(products, scale);
+                self.accumulate(b, acc, [products, sum], scales, offsets)
+            }
+        }
+    }
+
+    /// scale * products - offset * sum, added to the accumulator.
+    fn accumulate(
+        &self,
+        b: &mut Builder,
+        acc: Value,
+        [products, sum]: [Value; 2],
+        scales: Value,
+        offsets: Option<Value>,
+    ) -> Value {
+        let acc = b.fma(products, scales, acc);
+        match offsets {
+            Some(o) => {
+                let minus = b.unary(hrx_ir::tile::UnaryOp::Neg, o);
+                b.fma(minus, sum, acc)
+            }
+            None => acc,
+        }
+    }
+
+    /// The token's codes `i8 [1, step]` and scales `f32 [1, chunks]`: as they are stored, or made of the normed row.
+    fn x_q8(&self, b: &mut Builder, x: Input, col: Value) -> (Value, Value) {
+        match x {
+            Input::Q8 { codes, scales } => {
+                let mask = self.inside(b, col);
+                let c = b.load(codes, &[self.token, col], &[1, self.step()], mask);
+                let chunk = shifted_right(b, col, CHUNK.trailing_zeros());
+                let of_chunks = mask.map(|_| below(b, chunk, self.t.chunks, self.l.k / CHUNK));
+                (c, b.load(scales, &[self.token, chunk], &[1, self.t.chunks], of_chunks))
+            }
+            Input::F32(x) => {
+                let v = self.x(b, x, col);
+                let blocks = b.reshape(v, &[self.t.chunks, CHUNK]);
+                let [c, s] = crate::row::quantize(b, blocks);
+                (b.reshape(c, &[1, self.step()]), b.reshape(s, &[1, self.t.chunks]))
+            }
+        }
+    }
+
+    /// Sums of products of bytes over each run, as `f32 [rows, runs]`: exact.
+    fn dot(&self, b: &mut Builder, codes: Value, x: Value, zero: Value) -> Value {
+        let rows = b.ty(zero).shape.dims()[0];
+        let fours = b.dot4(codes, x, zero);
+        let fours = b.reshape(fours, &[rows, self.step() / RUN, RUN / 4]);
+        let sums = b.reduce(ReduceOp::Sum, fours, 2);
+        let sums = b.reshape(sums, &[rows, self.step() / RUN]);
+        b.convert(sums, Elem::F32)
+    }
+
+    /// For each run the sum of products of w and x in order, `[rows, runs]`.
+    fn products(&self, b: &mut Builder, w: Value, x: Value) -> Value {
+        let (w0, x0) = (b.slice(w, 2, 0, 1), b.slice(x, 2, 0, 1));
+        let mut sum = b.mul(w0, x0);
+        for i in 1..RUN {
+            let (wi, xi) = (b.slice(w, 2, i, 1), b.slice(x, 2, i, 1));
+            sum = b.fma(wi, xi, sum);
+        }
+        b.reshape(sum, &[self.t.rows, self.step() / RUN])
+    }
+
+    fn float_step(&self, b: &mut Builder, view: View, col: Value, x: &Step, acc: Value) -> Value {
+        let mask = self.inside(b, col);
+        let w = b.load(view, &[self.row, col], &[self.t.rows, self.step()], mask);
+        let w = b.convert(w, Elem::F32);
+        let w = self.runs(b, w);
+        let Step::F32 { x, .. } = *x else { unreachable!("facts with float weights and Q8 input are refused") };
+        let products = self.products(b, w, x);
+        b.add(acc, products)
+    }
+
+    /// Finishes and stores the outputs.
+    fn store(&self, b: &mut Builder, first: Value, sums: &[Value]) {
+        let (l, a, rows) = (self.l, self.a, self.t.rows);
+        let zero = b.index(0);
+        let mask = (!l.n.is_multiple_of(rows)).then(|| {
+            let iota = b.iota(rows);
+            let at = b.add(iota, first);
+            let end = b.int(i64::from(l.n), Type::new(Elem::I32, &[rows]));
+            let m = b.cmp(CmpOp::Lt, at, end);
+            b.reshape(m, &[1, rows])
+        });
+        let line = |b: &mut Builder, v: Value| b.reshape(v, &[1, rows]);
+        let y = line(b, sums[0]);
+        let up = sums.get(1).map(|&u| line(b, u));
+        let bias = a.bias.map(|bias| b.load(bias, &[zero, first], &[1, rows], mask));
+        let residual = |b: &mut Builder| a.residual.map(|r| b.load(r, &[self.token, first], &[1, rows], mask));
+        let y = l.finished(b, y, up, bias, residual);
+        a.out.store(b, [self.token, first], y, mask, l.n);
+    }
+}
