@@ -18,6 +18,9 @@ use crate::temp::{self, TempFile};
 /// needs no finer order, and look-ups then rarely write anything.
 const USE_RESOLUTION: Duration = Duration::from_secs(60 * 60);
 
+/// How often a write is tried while others clear the cache; what fails for another reason fails every time.
+const MAX_ATTEMPTS: u32 = 1000;
+
 /// When a stored entry is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
@@ -235,16 +238,16 @@ impl Cache {
         if let Err(error) = file.write(bytes, options.durability == Durability::Synced) {
             return failed("write", error);
         }
-        // Another process may clear the cache and remove the empty directory between the two
-        // steps; a few attempts are enough because it does so once.
+        // Other processes that clear the cache remove empty directories, at any moment of these two steps: then a step
+        // says that the directory is missing, or that it exists and then does not. Each attempt loses to one of them.
         let mut attempts = 0;
         loop {
-            create_dir(&shard_dir(&options.dir, key))?;
             attempts += 1;
-            match file.rename(&target) {
-                Ok(()) => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < 4 => {}
-                Err(error) => return failed("put in place", error),
+            let placed = create_dir(&shard_dir(&options.dir, key))
+                .and_then(|()| file.rename(&target).map_err(|error| CacheError::io("put in place", &target, error)));
+            match placed {
+                Err(CacheError::Io { source, .. }) if is_removal(&source) && attempts < MAX_ATTEMPTS => {}
+                placed => return placed,
             }
         }
     }
@@ -254,6 +257,11 @@ impl Cache {
             self.uses.lock().unwrap_or_else(PoisonError::into_inner).push(*key);
         }
     }
+}
+
+/// Whether an error can come of another process that removes the directory.
+fn is_removal(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
 }
 
 /// Reads the file at `path` as the entry of `key`: `None` if there is no file.

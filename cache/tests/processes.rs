@@ -101,6 +101,38 @@ fn many_processes_share_a_directory() {
     assert_eq!(cache.stat().expect("stat").temporary, 0);
 }
 
+/// Directories come and go under the writers, at every moment of a write.
+#[test]
+fn writing_while_others_clear() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let cache = open(dir.path());
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    cache.clear().expect("clear");
+                }
+            });
+        }
+        let writers: Vec<_> = (0..2)
+            .map(|writer| {
+                let cache = open(dir.path());
+                scope.spawn(move || {
+                    (0..2000).try_for_each(|n| cache.put(&key(writer), b"", &value(0, n as u8)).map(drop))
+                })
+            })
+            .collect();
+        let results: Vec<_> = writers.into_iter().map(|w| w.join().expect("a writer")).collect();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        for result in results {
+            result.expect("put");
+        }
+    });
+    let verified = open(dir.path()).verify().expect("verify");
+    assert!(verified.damaged.is_empty(), "{:?}", verified.damaged);
+}
+
 /// In a directory with the entry of key 0 where nothing larger can be written.
 fn refused(dir: &Path) {
     let cache = open(dir);

@@ -19,7 +19,11 @@ fn main() -> ExitCode {
 
 fn link(static_llvm: bool, mlir: bool) -> Result<(), String> {
     if static_llvm && mlir {
-        return Err("features mlir and static-llvm exclude each other: MLIR brings LLVM's shared library".to_owned());
+        return Err(
+            "features mlir and static-llvm exclude each other: MLIR brings LLVM as a shared library, and modules \
+                    pass between MLIR's and ours, so both must be that one"
+                .to_owned(),
+        );
     }
     llvm::link(static_llvm)?;
     if mlir {

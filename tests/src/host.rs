@@ -263,12 +263,6 @@ pub fn is_approximate(kernel: &Kernel) -> bool {
 /// their results); 8-bit integers, which are rounded from such floats, by one.
 pub const APPROXIMATE: f64 = 1.0 / 262_144.0;
 
-/// The ways that a kernel can be lowered on: products of a matrix unit go our own way only.
-fn ways_of(kernel: &Kernel) -> impl Iterator<Item = &'static Lowering> {
-    let own = kernel.insts.values().any(|i| matches!(i.op, Op::Mma { .. }));
-    Lowering::ALL.iter().filter(move |l| !own || **l == Lowering::Own)
-}
-
 /// A kernel compiled on every way for targets of this machine, to be held against the interpreter. The kernel in lane form
 /// is held to it too, for a chip of each kind.
 pub struct Checker<'k> {
@@ -295,7 +289,7 @@ impl<'k> Checker<'k> {
             compiled.map(|code| (lowering, code)).map_err(|e| format!("{}, {lowering:?}: {e}", target.name()))
         };
         let ways = |target: &Target| {
-            let codes = ways_of(kernel).map(|l| way(target, l)).collect::<Result<_, _>>()?;
+            let codes = Lowering::ALL.iter().map(|l| way(target, l)).collect::<Result<_, _>>()?;
             Ok((target.clone(), codes))
         };
         Ok(Checker { kernel, codes: targets.iter().map(ways).collect::<Result<_, String>>()? })

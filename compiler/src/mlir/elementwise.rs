@@ -1,6 +1,6 @@
 //! Constants and operations that go element by element.
 
-use super::lower::{Lower, Val};
+use super::lower::{Lower, Val, not_expanded};
 use super::{Result, Stop};
 use hrx_ir::tile::{BinaryOp, CmpOp, Elem, Literal, Shape, Type, UnaryOp, Value};
 use melior::dialect::arith::{CmpfPredicate, CmpiPredicate};
@@ -69,9 +69,7 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
                 let ones = self.int(-1, elem, shape.dims())?;
                 self.apply("arith.xori", &[x, ones])
             }
-            UnaryOp::Exp | UnaryOp::Tanh => {
-                Err(Stop(format!("{} of {elem} is not expanded before code generation", op.name())))
-            }
+            UnaryOp::Exp | UnaryOp::Tanh => Err(Stop(not_expanded(op.name()))),
             UnaryOp::Sqrt => self.apply("math.sqrt", &[x]),
             UnaryOp::Rsqrt => {
                 let root = self.apply("math.sqrt", &[x])?;

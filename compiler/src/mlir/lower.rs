@@ -156,12 +156,11 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
             Op::Reduce { op, arg, axis } => self.reduce(*op, *arg, usize::from(*axis))?,
             Op::Dot { args } => self.dot(*args)?,
             Op::Dot4 { args } => self.dot4(*args)?,
+            Op::Mma { args } => self.mma(*args)?,
             Op::Load { view, index, mask, .. } => self.load(*view, index, *mask, self.k.ty(data.results[0]))?,
             Op::Store { view, index, value, mask } => return self.store(*view, index, *value, *mask),
             Op::LoadBlock { view, index, part, ty } => self.load_block(*view, *index, *part, *ty)?,
-            op @ (Op::Mma { .. } | Op::LoadRun { .. }) => {
-                return Err(Stop(format!("{} is not lowered through MLIR", op.name())));
-            }
+            op @ Op::LoadRun { .. } => return Err(Stop(not_expanded(op.name()))),
             op @ (Op::For { .. } | Op::Yield { .. }) => return Err(Stop(format!("{} has no place here", op.name()))),
         };
         self.define(data.results[0], value);
@@ -200,6 +199,11 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
         self.at = outside;
         Ok(())
     }
+}
+
+/// Why an operation that passes write out is not taken as it is.
+pub(super) fn not_expanded(name: &str) -> String {
+    format!("{name} is not lowered: passes expand it before")
 }
 
 /// Whether strides are those of a `memref` without a layout.

@@ -1,6 +1,6 @@
 //! Loads and stores. Addresses need no alignment, as for all host code.
 
-use super::lower::{Lower, Val};
+use super::lower::{Lower, Val, not_expanded};
 use super::ops::Named;
 use super::{Result, Stop};
 use hrx_ir::tile::{BlockPart, Elem, Extent, Op, Shape, Type, Value, View};
@@ -234,7 +234,7 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
     ) -> Result<Val<'c, 'a>> {
         let BlockPart::Raw(at) = part else {
             let name = Op::LoadBlock { view, index, part, ty }.name();
-            return Err(Stop(format!("{name} is not lowered: passes expand it to block_raw")));
+            return Err(Stop(not_expanded(name)));
         };
         let [rows, n] = *ty.shape.dims() else { return Err(Stop(format!("block_raw of {ty}"))) };
         let bytes = n * ty.elem.bytes();

@@ -19,6 +19,7 @@ mod elementwise;
 mod lower;
 mod memory;
 mod ops;
+mod product;
 mod shape;
 
 use crate::emit::{self, Emit};

@@ -8,7 +8,7 @@ use melior::ir::attribute::{
 };
 use melior::ir::operation::{OperationBuilder, OperationRef};
 use melior::ir::r#type::IntegerType;
-use melior::ir::{Attribute, Block, BlockLike, BlockRef, Identifier, Region, RegionLike, Type, ValueLike};
+use melior::ir::{Attribute, Block, BlockLike, BlockRef, Identifier, Operation, Region, RegionLike, Type, ValueLike};
 
 /// An attribute with its name.
 pub(super) type Named<'c> = (&'static str, Attribute<'c>);
@@ -63,15 +63,26 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
         attributes: &[Named<'c>],
         regions: Vec<Region<'c>>,
     ) -> Result<OperationRef<'c, 'a>> {
+        Ok(self.at.append_operation(self.unplaced(name, operands, results, attributes, regions)?))
+    }
+
+    /// Builds an operation that is in no block yet.
+    pub(super) fn unplaced(
+        &self,
+        name: &str,
+        operands: &[Val<'c, 'a>],
+        results: &[Type<'c>],
+        attributes: &[Named<'c>],
+        regions: Vec<Region<'c>>,
+    ) -> Result<Operation<'c>> {
         let attributes: Vec<_> = attributes.iter().map(|&(n, a)| (Identifier::new(self.cx, n), a)).collect();
-        let op = OperationBuilder::new(name, self.location)
+        OperationBuilder::new(name, self.location)
             .add_operands(operands)
             .add_results(results)
             .add_attributes(&attributes)
             .add_regions_vec(regions)
             .build()
-            .map_err(|_| Stop(format!("can't build {name}")))?;
-        Ok(self.at.append_operation(op))
+            .map_err(|_| Stop(format!("can't build {name}")))
     }
 
     /// Appends an operation with so many regions. The first ones get a block each, whose parameters have the given types;
@@ -130,10 +141,7 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
         if let Some(&(_, v)) = self.constants.iter().find(|(a, _)| *a == value) {
             return Ok(v);
         }
-        let op = OperationBuilder::new("arith.constant", self.location)
-            .add_results(&[ty])
-            .add_attributes(&[(Identifier::new(self.cx, "value"), value)])
-            .build()?;
+        let op = self.unplaced("arith.constant", &[], &[ty], &[("value", value)], Vec::new())?;
         let v = self.entry.insert_operation(self.constants.len(), op).result(0)?.into();
         self.constants.push((value, v));
         Ok(v)

@@ -1,7 +1,7 @@
-//! Operations that move elements, and those that combine them along an axis.
+//! Operations that move elements, and reductions.
 
+use super::Result;
 use super::lower::{Lower, Val};
-use super::{Result, Stop};
 use hrx_ir::tile::{Elem, ReduceOp, Shape, Type, Value};
 
 impl<'c, 'a> Lower<'c, 'a, '_> {
@@ -74,7 +74,7 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
     }
 
     /// A part of a tile along an axis.
-    fn part(&self, x: Val<'c, 'a>, ty: Type, axis: usize, start: u32, len: u32) -> Result<Val<'c, 'a>> {
+    pub(super) fn part(&self, x: Val<'c, 'a>, ty: Type, axis: usize, start: u32, len: u32) -> Result<Val<'c, 'a>> {
         let to = ty.shape.with_dim(axis, len);
         if to == ty.shape {
             return Ok(x);
@@ -127,39 +127,5 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
             };
             ty.shape = ty.shape.with_dim(axis, half);
         }
-    }
-
-    /// Matrix product, one fused multiply-add for each step along the inner axis, in rising order.
-    pub(super) fn dot(&self, [a, b, c]: [Value; 3]) -> Result<Val<'c, 'a>> {
-        let (ta, tb, tc) = (self.k.ty(a), self.k.ty(b), self.k.ty(c));
-        let [m, inner] = *ta.shape.dims() else { return Err(Stop(format!("dot of {ta}"))) };
-        let to = tc.shape.dims();
-        let n = tc.shape.last();
-        let (a, b, mut sum) = (self.get(a)?, self.get(b)?, self.get(c)?);
-        for k in 0..inner {
-            let column = self.part(a, ta, 1, k, 1)?;
-            let column = self.spread(column, Elem::F32, Shape::new(&[m, 1]), to)?;
-            let row = self.part(b, tb, 0, k, 1)?;
-            let row = self.spread(row, Elem::F32, Shape::new(&[1, n]), to)?;
-            sum = self.fma(column, row, sum)?;
-        }
-        Ok(sum)
-    }
-
-    /// Products in 32 bit, of which twice each second one is added to the one before it.
-    pub(super) fn dot4(&self, [a, b, c]: [Value; 3]) -> Result<Val<'c, 'a>> {
-        let Type { elem, shape } = self.k.ty(a);
-        let wide = self.ty(Elem::I32, shape);
-        let widen = if elem.is_signed() { "arith.extsi" } else { "arith.extui" };
-        let x = self.value(widen, &[self.get(a)?], wide, &[])?;
-        let y = self.value("arith.extsi", &[self.get(b)?], wide, &[])?;
-        let mut sums = self.apply("arith.muli", &[x, y])?;
-        let last = shape.rank() - 1;
-        for part in [2, 4] {
-            let half = self.ty(Elem::I32, shape.with_dim(last, shape.last() / part));
-            let op = self.op("vector.deinterleave", &[sums], &[half, half], &[])?;
-            sums = self.apply("arith.addi", &[op.result(0)?.into(), op.result(1)?.into()])?;
-        }
-        self.apply("arith.addi", &[sums, self.get(c)?])
     }
 }

@@ -12,7 +12,20 @@ const FUZZ_SECONDS: &str = "10";
 const MLIR: [&str; 2] = ["--features", "hrx-jit/mlir,hrx-tests/mlir"];
 
 /// The tests that run through MLIR what the features let them.
-const MLIR_TESTS: [&str; 6] = ["--test", "mlir", "--test", "hrx_jit", "--test", "host_ops"];
+const MLIR_TESTS: [&str; 12] = [
+    "--test",
+    "mlir",
+    "--test",
+    "hrx_jit",
+    "--test",
+    "host_ops",
+    "--test",
+    "host_random",
+    "--test",
+    "host_templates",
+    "--test",
+    "host_matrix",
+];
 
 /// All targets with tests; documentation has a step of its own.
 const EVERY_TARGET: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
