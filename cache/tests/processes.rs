@@ -302,8 +302,9 @@ mod index {
             let path = dir.path().join("index").join(target);
             let _ = fs::remove_dir_all(&path);
             fs::write(&path, &noise).expect("write");
-            use_once(dir.path());
-            assert!(use_once(dir.path()), "{target}: the index did not recover");
+            // Once may find it locked: by a thread of the database that was given up, or by a child of another test that
+            // has not yet become another program.
+            assert!((0..20).any(|_| use_once(dir.path())), "{target}: the index did not recover");
         }
         let dir = tempfile::tempdir().expect("a directory");
         fs::write(dir.path().join("index"), "a file").expect("write");

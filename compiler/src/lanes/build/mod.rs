@@ -8,6 +8,7 @@ mod arith;
 mod convert;
 mod emit;
 mod hazards;
+mod known;
 mod memory;
 mod products;
 mod reduce;
@@ -23,7 +24,7 @@ use crate::target::amd::Chip;
 use emit::Emitter;
 use hazards::Hazards;
 use hrx_ir::tile::kernel::local_view_bytes;
-use hrx_ir::tile::{BinaryOp, Block, Kernel, Literal, Op, Param, Value, ValueDef, View};
+use hrx_ir::tile::{Block, Kernel, Op, Param, Value, ValueDef, View};
 pub(super) use products::quadrupled;
 pub(super) use shape::repeated_from;
 use std::collections::HashMap;
@@ -253,46 +254,6 @@ impl Builder<'_> {
         }
     }
 
-    /// A number that divides a scalar, as far as is known.
-    fn multiple_of(&self, v: Value) -> u32 {
-        self.multiple(v, 0)
-    }
-
-    fn multiple(&self, v: Value, depth: u32) -> u32 {
-        const ANY: u32 = 1 << 30;
-        if depth > 8 {
-            return 1;
-        }
-        let of = |v| self.multiple(v, depth + 1);
-        match self.k.values[v].def {
-            ValueDef::Result(inst, 0) => match &self.k.insts[inst].op {
-                Op::Const { value: Literal::Int(0), .. } => ANY,
-                Op::Const { value: Literal::Int(n), .. } => n.unsigned_abs().min(u64::from(ANY)) as u32,
-                Op::Binary { op: BinaryOp::Mul, args: [a, b] } => of(*a).saturating_mul(of(*b)).min(ANY),
-                Op::Binary { op: BinaryOp::Add | BinaryOp::Sub, args: [a, b] } => gcd(of(*a), of(*b)),
-                Op::Binary { op: BinaryOp::Min | BinaryOp::Max, args: [a, b] } => gcd(of(*a), of(*b)),
-                Op::Binary { op: BinaryOp::Shl, args: [a, b] } => match self.k.as_const_int(*b) {
-                    Some(n @ 0..=30) => of(*a).saturating_mul(1 << n).min(ANY),
-                    _ => 1,
-                },
-                Op::Binary { op: BinaryOp::Shr, args: [a, b] } => match self.k.as_const_int(*b) {
-                    Some(n @ 0..=30) if of(*a).is_multiple_of(1 << n) => of(*a) >> n,
-                    _ => 1,
-                },
-                _ => 1,
-            },
-            // A loop's counter.
-            ValueDef::BlockParam(block, 0) => {
-                let bounds = self.k.insts.values().find_map(|d| match &d.op {
-                    Op::For { bounds, body, .. } if *body == block => Some(*bounds),
-                    _ => None,
-                });
-                bounds.map_or(1, |[lower, _, step]| gcd(of(lower), of(step)))
-            }
-            _ => 1,
-        }
-    }
-
     fn for_loop(&mut self, bounds: [Value; 3], inits: &[Value], body: Block, results: &[Value]) -> Result<()> {
         let k = self.k;
         let bound_regs = bounds.map(|v| self.scalar(v));
@@ -352,8 +313,4 @@ impl Builder<'_> {
     fn scalar_layout() -> Layout {
         Layout { axes: Vec::<Axis>::new() }
     }
-}
-
-fn gcd(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -123,13 +123,22 @@ impl Builder<'_> {
         out
     }
 
-    /// Reduces the highest bits, which are waves': each wave stores its registers, and all read those of all waves.
+    /// Reduces the highest bits, which are waves', as many registers at a time as there is memory for.
     fn reduce_waves(&mut self, op: ReduceOp, elem: Elem, at: &mut Layout, axis: usize, elements: Vec<Val>) -> Vec<Val> {
         let mut bits = Vec::new();
         while let Some(&Place::Wave(k)) = at.axes[axis].bits.last() {
             at.axes[axis].bits.pop();
             bits.push(k);
         }
+        let free = self.facts.lds.saturating_sub(self.scratch_base);
+        let most = (free / (4 * self.facts.wave * self.k.waves)).max(1);
+        // Whole accesses of four registers, as long as there are so many.
+        let most = if most > 4 { most / 4 * 4 } else { most };
+        elements.chunks(most as usize).flat_map(|part| self.reduce_over_waves(op, elem, part, &bits)).collect()
+    }
+
+    /// Each wave stores its registers, and all read those of the waves that differ in some bits.
+    fn reduce_over_waves(&mut self, op: ReduceOp, elem: Elem, elements: &[Val], bits: &[u8]) -> Vec<Val> {
         let (n, wave) = (elements.len() as u32, self.facts.wave);
         let row = 4 * n * wave;
         let base = self.scratch(u64::from(row) * u64::from(self.k.waves));

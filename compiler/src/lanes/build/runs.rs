@@ -56,7 +56,10 @@ impl Builder<'_> {
             Extent::Const(n) => Some(n.saturating_mul(format.chunks())),
             Extent::Param(_) => None,
         };
-        let whole = known.is_multiple_of(chunks) && per_row.is_some_and(|n| n.is_multiple_of(chunks));
+        // Runs are inside the row or begin behind it where they divide it; then the last one's start tells which.
+        let last = self.range_of(index[1]).map(|(_, last)| last);
+        let inside = |n: u32| n.is_multiple_of(chunks) && last.is_some_and(|last| last < i64::from(n));
+        let whole = known.is_multiple_of(chunks) && per_row.is_some_and(inside);
         let limit = if whole { None } else { Some(self.chunks_of_row(view, format)) };
         self.run_at(view, index[0], rows, chunk, chunks, limit)
     }
