@@ -2,7 +2,7 @@
 
 use crate::hsaco::Hsaco;
 use crate::target::Chip;
-use crate::{CompileError, Target, amdgpu, codegen, generators, host_lane, lanes, link, passes};
+use crate::{CompileError, Target, amdgpu, codegen, generators, host_lane, lanes, link, memory, passes};
 use hrx_ir::tile::Kernel;
 use inkwell::OptimizationLevel;
 use inkwell::context::Context;
@@ -127,6 +127,7 @@ pub fn compile_all(kernels: &[&Kernel], target: &Target) -> Vec<Result<Compiled,
         });
         work();
     });
+    memory::give_back();
     let unfilled = |k: &Kernel| CompileError::Llvm { kernel: k.name.clone(), reason: "was not compiled".into() };
     results.into_iter().zip(kernels).map(|(r, k)| r.into_inner().unwrap_or_else(|| Err(unfilled(k)))).collect()
 }
@@ -261,6 +262,7 @@ fn set_options(options: &[&CStr]) {
 fn machine(target: &Target) -> Result<TargetMachine, CompileError> {
     static AMDGPU: Once = Once::new();
     generators::register();
+    memory::keep();
     let (triple, cpu, features, level) = match target {
         Target::Host(h) => (h.triple(), h.llvm_cpu(), h.llvm_features(), OptimizationLevel::Default),
         Target::Amd(chip) => {
