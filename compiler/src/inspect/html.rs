@@ -3,7 +3,7 @@
 use super::class::Class;
 use super::report::{Inspection, KernelReport, Line, Region};
 use super::svg;
-use super::text::{facts, region_name, roofline_steps, sums};
+use super::text::{facts, reach_meaning, region_name, roofline_steps, sums};
 use std::fmt::Write;
 
 /// Text as HTML shows it.
@@ -155,6 +155,14 @@ impl Page {
                     g.distinct_bytes,
                     100.0 * g.used
                 ));
+            }
+            self.line("</table>");
+        }
+        if !k.reaches.is_empty() {
+            self.line("<h3>Memory of a workgroup, each line once</h3><table>");
+            for r in &k.reaches {
+                let cells = [r.resource.as_str(), r.class.name(), &reach_meaning(r)].map(escape);
+                self.line(&format!("<tr><td>{}</td></tr>", cells.join("</td><td>")));
             }
             self.line("</table>");
         }

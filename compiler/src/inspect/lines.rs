@@ -4,7 +4,7 @@ use super::asm::Inst;
 use super::flow::Flow;
 use super::follow::{Access, Followed, Origin, Space, Sum, Symbols};
 use super::mix::region_of;
-use super::report::{GlobalAccess, LineCount, LineGroup};
+use super::report::{GlobalAccess, LineCount, LineGroup, Touched};
 use crate::hsaco::Kernel;
 use std::collections::BTreeMap;
 
@@ -53,14 +53,14 @@ pub fn lines(
             distinct_bytes: touched.bytes,
             lines: touched.lines,
             line_bytes: line,
-            used: f64::from(touched.bytes) / (f64::from(touched.lines.most) * f64::from(line)),
+            used: touched.used(line),
         }
     });
     (accesses, groups.collect())
 }
 
 /// What an address is in: an argument that is a pointer, or scratch memory.
-fn resource(kernel: &Kernel<'_>, address: &Sum, symbols: &Symbols) -> Option<String> {
+pub fn resource(kernel: &Kernel<'_>, address: &Sum, symbols: &Symbols) -> Option<String> {
     let scratch = kernel.descriptor.field("enable_sgpr_private_segment_buffer") == Some(1);
     let arguments = kernel.metadata.as_ref().and_then(|m| m.args.as_deref()).unwrap_or_default();
     address.terms.iter().find_map(|(symbol, _)| match symbols.origin(*symbol) {
@@ -103,7 +103,7 @@ fn step(flow: &Flow, access: &Access, address: &Sum, followed: &Followed) -> Opt
         let moves = match origin {
             Origin::Inst(at, _) if inside(flow.block_of(at)) => return None,
             Origin::ScalarAt(block, _) | Origin::VectorAt(block, _) if block == l.header => {
-                *followed.steps.get(&origin)?
+                followed.moves.get(&origin)?.step
             }
             Origin::ScalarAt(block, _) | Origin::VectorAt(block, _) if inside(block) => return None,
             _ => continue,
@@ -117,37 +117,59 @@ fn step(flow: &Flow, access: &Access, address: &Sum, followed: &Followed) -> Opt
 /// Bytes, from and to.
 type Range = (i64, i64);
 
-struct Touched {
-    bytes: u32,
-    lines: LineCount,
+/// Ranges of bytes near a start, whose place in a line is kept.
+pub struct Ranges {
+    start: u32,
+    line: u32,
+    all: Vec<Range>,
+}
+
+impl Ranges {
+    /// None yet.
+    pub fn new(start: u32, line: u32) -> Ranges {
+        Ranges { start, line, all: Vec::new() }
+    }
+
+    /// One more, by the known part of its address.
+    pub fn add(&mut self, address: u32, bytes: u32) {
+        let first = i64::from(self.start % self.line) + i64::from(address.wrapping_sub(self.start) as i32);
+        self.all.push((first, first + i64::from(bytes)));
+    }
+
+    /// What they touch, if so many low bits of the address's unknown part are zero.
+    pub fn touched(self, zeros: u32) -> Touched {
+        let line = self.line;
+        let ranges = merged(self.all);
+        let unit = 1_u32.checked_shl(zeros).map_or(line, |n| n.min(line));
+        let counts = (0..line).step_by(unit as usize).map(|base| lines_of(&ranges, base, line));
+        let (least, most) = counts.fold((u32::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
+        let bytes = ranges.iter().map(|(from, to)| (to - from) as u32).sum();
+        Touched { bytes, lines: LineCount { least, most } }
+    }
 }
 
 /// What accesses whose addresses have the same unknown part touch. Lanes whose unknown parts differ are apart from each
 /// other by what is not known: they may share lines or not.
 fn touched(accesses: &[(&Access, &Sum)], symbols: &Symbols, line: u32) -> Touched {
-    // By the multiples of symbols that lanes have: how many low bits of that part are zero, and the bytes from and to.
-    let mut parts: BTreeMap<Vec<u32>, (u32, Vec<Range>)> = BTreeMap::new();
+    // By the multiples of symbols that lanes have: how many low bits of that part are zero, and the bytes.
+    let mut parts: BTreeMap<Vec<u32>, (u32, Ranges)> = BTreeMap::new();
     let start = accesses[0].1.lanes.at(0);
     for (access, address) in accesses {
         for lane in lanes_of(access.lanes) {
             let own = address.of_lane(lane);
             let multiples = address.terms.iter().map(|(_, times)| times.at(lane)).collect();
-            let (_, ranges) = parts.entry(multiples).or_insert_with(|| (symbols.zeros(&own.terms), Vec::new()));
-            // Near the start, with its place in a line kept.
-            let first = i64::from(start % line) + i64::from(own.lanes.at(0).wrapping_sub(start) as i32);
-            ranges.push((first, first + i64::from(access.bytes)));
+            let part = parts.entry(multiples);
+            let (_, ranges) = part.or_insert_with(|| (symbols.zeros(&own.terms), Ranges::new(start, line)));
+            ranges.add(own.lanes.at(0), access.bytes);
         }
     }
-    let mut touched = Touched { bytes: 0, lines: LineCount { least: 0, most: 0 } };
-    for (zeros, ranges) in parts.into_values() {
-        let ranges = merged(ranges);
-        let unit = 1_u32.checked_shl(zeros).map_or(line, |n| n.min(line));
-        let counts = (0..line).step_by(unit as usize).map(|base| lines_of(&ranges, base, line));
-        let (least, most) = counts.fold((u32::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
-        touched.lines = LineCount { least: touched.lines.least.max(least), most: touched.lines.most + most };
-        touched.bytes += ranges.iter().map(|(from, to)| (to - from) as u32).sum::<u32>();
+    let mut all = Touched { bytes: 0, lines: LineCount { least: 0, most: 0 } };
+    for part in parts.into_values().map(|(zeros, ranges)| ranges.touched(zeros)) {
+        let (lines, more) = (all.lines, part.lines);
+        all.lines = LineCount { least: lines.least.max(more.least), most: lines.most + more.most };
+        all.bytes += part.bytes;
     }
-    touched
+    all
 }
 
 /// Ranges in order, those that meet joined.

@@ -16,6 +16,7 @@ mod follow;
 mod html;
 mod lines;
 mod mix;
+mod reach;
 mod report;
 mod resources;
 mod roofline;
@@ -29,7 +30,7 @@ pub use report::*;
 
 use crate::CompileError;
 use crate::disasm::{self, LineKind};
-use crate::hsaco::{Hsaco, Kernel, Processor};
+use crate::hsaco::{Generation, Hsaco, Kernel, Processor};
 use crate::target::Chip;
 use crate::target::amd::{self, Board, CHIPS};
 use asm::Inst;
@@ -165,6 +166,7 @@ fn kernel(
         regions: mix::regions(&insts, &flow, chip, &trips),
         global: Vec::new(),
         groups: Vec::new(),
+        reaches: Vec::new(),
         lds: Vec::new(),
         waits: waits::waits(&insts, &flow, processor.generation),
         roofline: None,
@@ -172,7 +174,7 @@ fn kernel(
         listing: Vec::new(),
     };
     if let (Some(chip), Some(followed)) = (chip, &followed) {
-        memory(&mut report, &insts, &flow, kernel, chip, followed);
+        memory(&mut report, &insts, &flow, kernel, (chip, processor.generation), followed);
     }
     if let Some(chip) = chip {
         let counted = roofline::Counted {
@@ -205,7 +207,7 @@ fn memory(
     insts: &[Inst],
     flow: &Flow,
     kernel: &Kernel<'_>,
-    chip: &Chip,
+    (chip, generation): (&Chip, Generation),
     followed: &follow::Followed,
 ) {
     let (line, of) = match (chip.vector_line, chip.l2_line) {
@@ -215,6 +217,10 @@ fn memory(
     match line {
         Some(line) => {
             (report.global, report.groups) = lines::lines(insts, flow, kernel, followed, line);
+            if let Some(workgroup) = report.workgroup.as_ref().filter(|w| !w.at_most) {
+                let all = reach::Reaching { flow, kernel, followed, workgroup, line, generation };
+                report.reaches = all.reaches();
+            }
             if !report.global.is_empty() {
                 report.notes.push(format!("lines of {line} bytes are {of}"));
                 report.notes.push("pointers among the arguments are taken to be aligned to 256 bytes".into());

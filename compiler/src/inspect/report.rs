@@ -45,6 +45,9 @@ pub struct KernelReport {
     /// Accesses that share lines of the cache.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<LineGroup>,
+    /// What a workgroup accesses through each pointer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reaches: Vec<Reach>,
     /// Accesses to LDS.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lds: Vec<LdsAccess>,
@@ -262,6 +265,46 @@ pub struct LineGroup {
     pub line_bytes: u32,
     /// Part of the fetched bytes that is used, at worst.
     pub used: f64,
+}
+
+/// Bytes and the lines that they are in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Touched {
+    /// Different bytes.
+    pub bytes: u32,
+    /// Lines.
+    pub lines: LineCount,
+}
+
+impl Touched {
+    /// Part of the fetched bytes that is used, at worst, with lines of so many bytes.
+    pub fn used(&self, line: u32) -> f64 {
+        f64::from(self.bytes) / (f64::from(self.lines.most) * f64::from(line))
+    }
+}
+
+/// What all waves of a workgroup access through a pointer, each line counted once.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Reach {
+    /// The pointer.
+    pub resource: String,
+    /// Whether it is loads, stores or atomics.
+    pub class: Class,
+    /// What a workgroup touches.
+    pub workgroup: Touched,
+    /// Bytes of a line.
+    pub line_bytes: u32,
+    /// What so many workgroups touch that follow each other, where each touches something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<(u32, Touched)>,
+}
+
+impl Reach {
+    /// Part of the fetched bytes that is used, at worst, with what workgroups share.
+    pub fn used(&self) -> f64 {
+        let of_groups = self.beside.map_or(0.0, |(_, t)| t.used(self.line_bytes));
+        self.workgroup.used(self.line_bytes).max(of_groups)
+    }
 }
 
 /// An access to LDS, if all lanes are active.

@@ -1,7 +1,9 @@
 //! Reports as text.
 
 use super::class::Class;
-use super::report::{GlobalAccess, Inspection, KernelReport, LdsAccess, LineCount, LineGroup, Region, Roofline, Wait};
+use super::report::{
+    GlobalAccess, Inspection, KernelReport, LdsAccess, LineCount, LineGroup, Reach, Region, Roofline, Touched, Wait,
+};
 use std::fmt;
 
 impl fmt::Display for Inspection {
@@ -20,6 +22,7 @@ impl fmt::Display for KernelReport {
         }
         mix(f, &self.regions)?;
         global(f, self)?;
+        reaches(f, self)?;
         lds(f, self)?;
         waits(f, self)?;
         roofline(f, self)?;
@@ -233,6 +236,23 @@ fn global(f: &mut fmt::Formatter<'_>, k: &KernelReport) -> fmt::Result {
         }
     }
     Ok(())
+}
+
+/// What a workgroup does with a pointer.
+pub fn reach_meaning(r: &Reach) -> String {
+    let said = |t: &Touched| {
+        let (bytes, used) = (bytes(i64::from(t.bytes)), 100.0 * t.used(r.line_bytes));
+        format!("{bytes} in {}, {used:.0}% used", lines(t.lines))
+    };
+    let beside = r.beside.as_ref().map_or(String::new(), |(n, t)| format!("; {n} workgroups in a row: {}", said(t)));
+    format!("{}{beside}", said(&r.workgroup))
+}
+
+fn reaches(f: &mut fmt::Formatter<'_>, k: &KernelReport) -> fmt::Result {
+    if !k.reaches.is_empty() {
+        writeln!(f, "  memory of all waves of a workgroup and their iterations, each line once")?;
+    }
+    k.reaches.iter().try_for_each(|r| writeln!(f, "    {}, {}: {}", r.resource, r.class.name(), reach_meaning(r)))
 }
 
 fn lds(f: &mut fmt::Formatter<'_>, k: &KernelReport) -> fmt::Result {

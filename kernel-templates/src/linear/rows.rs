@@ -6,7 +6,7 @@
 
 use super::dot::{Input, Matrix};
 use super::{Args, Linear, RowsTiling, rows_from};
-use crate::emit::{below, shifted_right, times};
+use crate::emit::{below, times};
 use crate::facts::{Output, Real};
 use crate::norm::inverse_rms;
 use hrx_ir::quant::{CHUNK, Format};
@@ -55,6 +55,15 @@ struct Rows<'a> {
     inverse: Option<Value>,
 }
 
+/// Where a step is in a row.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Its first chunk.
+    chunk: Value,
+    /// Its first element.
+    col: Value,
+}
+
 impl Rows<'_> {
     /// Elements of a step.
     fn step(&self) -> u32 {
@@ -66,32 +75,36 @@ impl Rows<'_> {
         let (rows, step) = (self.t.rows, self.step());
         let zero = b.float(0.0, &[rows, step / RUN]);
         let zeros = vec![zero; self.a.weights.len()];
-        let bounds = [b.index(0), b.index(i64::from(self.l.k)), b.index(i64::from(step))];
-        let sums = if self.l.k <= step {
-            self.add_step(b, bounds[0], &zeros)
-        } else {
-            b.for_loop(bounds, &zeros, |b, col, sums| self.add_step(b, col, sums))
+        // Chunks are counted rather than elements: then all that moves in the loop is a multiple of its counter.
+        let (first, end) = (b.index(0), b.index(i64::from(self.l.k.div_ceil(CHUNK))));
+        let by = b.index(i64::from(self.t.chunks));
+        let add_step = |b: &mut Builder, chunk: Value, sums: &[Value]| {
+            let size = b.index(i64::from(CHUNK));
+            let col = b.mul(chunk, size);
+            self.add_step(b, Place { chunk, col }, sums)
         };
+        let sums =
+            if self.l.k <= step { add_step(b, first, &zeros) } else { b.for_loop([first, end, by], &zeros, add_step) };
         sums.into_iter().map(|s| b.reduce(ReduceOp::Sum, s, 1)).collect()
     }
 
     /// Adds a step's products to the runs' sums. The token's elements are read once for all matrices.
-    fn add_step(&self, b: &mut Builder, col: Value, sums: &[Value]) -> Vec<Value> {
-        let x = self.input(b, col);
+    fn add_step(&self, b: &mut Builder, at: Place, sums: &[Value]) -> Vec<Value> {
+        let x = self.input(b, at);
         let matrices = self.a.weights.iter().zip(sums);
         matrices
             .map(|(&matrix, &sum)| match matrix {
-                Matrix::Quant(view, format) => self.quant_step(b, view, format, col, &x, sum),
-                Matrix::Float(view) => self.float_step(b, view, col, &x, sum),
+                Matrix::Quant(view, format) => self.quant_step(b, view, format, at, &x, sum),
+                Matrix::Float(view) => self.float_step(b, view, at.col, &x, sum),
             })
             .collect()
     }
 
     /// A step of the token's row.
-    fn input(&self, b: &mut Builder, col: Value) -> Step {
+    fn input(&self, b: &mut Builder, at: Place) -> Step {
         match (self.a.x, self.l.input) {
             (Input::F32(x), Output::F32) => {
-                let x = self.x(b, x, col);
+                let x = self.x(b, x, at.col);
                 let x = self.runs(b, x);
                 let mut sum = b.slice(x, 2, 0, 1);
                 for i in 1..RUN {
@@ -101,7 +114,7 @@ impl Rows<'_> {
                 Step::F32 { x, sum: b.reshape(sum, &[1, self.step() / RUN]) }
             }
             (x, _) => {
-                let (codes, scales) = self.x_q8(b, x, col);
+                let (codes, scales) = self.x_q8(b, x, at);
                 let scale = b.repeat(scales, CHUNK / RUN);
                 let ones = b.int(1, Type::new(Elem::U8, &[1, self.step()]));
                 let zero = b.int(0, Type::new(Elem::I32, &[1, self.step() / 4]));
@@ -146,13 +159,12 @@ impl Rows<'_> {
         b: &mut Builder,
         view: View,
         format: &'static Format,
-        col: Value,
+        at: Place,
         x: &Step,
         acc: Value,
     ) -> Value {
         let (rows, chunks) = (self.t.rows, self.t.chunks);
-        let chunk = shifted_right(b, col, CHUNK.trailing_zeros());
-        let at = [self.row, chunk];
+        let at = [self.row, at.chunk];
         let codes = b.load_run(view, at, RunPart::Codes, rows, chunks);
         let scales = b.load_run(view, at, RunPart::Scales, rows, chunks);
         let scales = self.of_runs(b, scales, format);
@@ -196,12 +208,11 @@ impl Rows<'_> {
     }
 
     /// The token's codes `i8 [1, step]` and scales `f32 [1, chunks]`: as they are stored, or made of the normed row.
-    fn x_q8(&self, b: &mut Builder, x: Input, col: Value) -> (Value, Value) {
+    fn x_q8(&self, b: &mut Builder, x: Input, Place { chunk, col }: Place) -> (Value, Value) {
         match x {
             Input::Q8 { codes, scales } => {
                 let mask = self.inside(b, col);
                 let c = b.load(codes, &[self.token, col], &[1, self.step()], mask);
-                let chunk = shifted_right(b, col, CHUNK.trailing_zeros());
                 let of_chunks = mask.map(|_| below(b, chunk, self.t.chunks, self.l.k / CHUNK));
                 (c, b.load(scales, &[self.token, chunk], &[1, self.t.chunks], of_chunks))
             }

@@ -21,7 +21,7 @@ mod value;
 mod vector;
 
 pub use access::{Access, Space};
-pub use value::{Lanes, Origin, Sum, Symbols};
+pub use value::{Lanes, Origin, Sum, Symbol, Symbols};
 
 use super::asm::Inst;
 use super::flow::Flow;
@@ -44,8 +44,8 @@ pub struct Followed {
     pub symbols: Symbols,
     /// Whether bounds that are not known were taken as not reached.
     pub assumes_full_tiles: bool,
-    /// How far each symbol of a loop's start moves in an iteration, by the block and the symbol's origin.
-    pub steps: HashMap<Origin, u32>,
+    /// How each symbol of a loop's start moves.
+    pub moves: HashMap<Origin, Move>,
     /// How often each loop is executed each time that it is entered, if that is known.
     pub trips: Vec<Option<u64>>,
 }
@@ -72,6 +72,15 @@ pub fn follow(
     let mut walk = Walk { insts, flow, context, entry, after: vec![None; flow.blocks.len()] };
     walk.settle()?;
     Some(walk.results())
+}
+
+/// How a symbol of a loop's start moves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Move {
+    /// What it is in the first iteration, if it is then the same for all lanes and on all ways.
+    pub first: Option<Sum>,
+    /// What each iteration adds.
+    pub step: u32,
 }
 
 struct Walk<'a> {
@@ -135,52 +144,63 @@ impl Walk<'_> {
             }
         }
         accesses.sort_by_key(|a: &Access| a.at);
-        let steps = self.steps();
-        let trips = (0..self.flow.loops.len()).map(|l| self.trips(l, &compared, &steps)).collect();
+        let moves = self.moves();
+        let trips = (0..self.flow.loops.len()).map(|l| self.trips(l, &compared, &moves)).collect();
         Followed {
             accesses,
             trips,
-            steps,
+            moves,
             symbols: self.context.symbols,
             assumes_full_tiles: self.context.assumes_full_tiles,
         }
     }
 
-    /// How far symbols of loops' starts move in an iteration.
-    fn steps(&mut self) -> HashMap<Origin, u32> {
-        let mut steps = HashMap::new();
+    /// How symbols of loops' starts move.
+    fn moves(&mut self) -> HashMap<Origin, Move> {
+        let mut moves = HashMap::new();
         for l in &self.flow.loops {
             let Some(before) = self.before(l.header) else { continue };
-            let latches: Vec<&State> = l.latches.iter().filter_map(|&b| self.after[b].as_ref()).collect();
+            let (again, first): (Vec<usize>, Vec<usize>) =
+                self.flow.blocks[l.header].previous.iter().partition(|p| l.latches.contains(p));
+            let states = |of: Vec<usize>| of.into_iter().filter_map(|b| self.after[b].as_ref()).collect::<Vec<_>>();
+            let (again, first) = (states(again), states(first));
             for register in 0..before.scalar.len() {
                 let origin = Origin::ScalarAt(l.header, register as u16);
                 let value = |s: &State| match &s.scalar[register] {
                     Scalar::Value(v) => Some(v.clone()),
                     Scalar::Mask(_) | Scalar::High => None,
                 };
-                steps.extend(self.step(origin, &before, &latches, &value));
+                moves.extend(self.moved(origin, &before, [&first, &again], &value));
             }
             for register in 0..before.vector.len() {
                 let origin = Origin::VectorAt(l.header, register as u16);
-                steps.extend(self.step(origin, &before, &latches, &|s: &State| s.vector[register].value.clone()));
+                let value = |s: &State| s.vector[register].value.clone();
+                moves.extend(self.moved(origin, &before, [&first, &again], &value));
             }
         }
-        steps
+        moves
     }
 
-    /// How far a register's symbol moves, if the register has one and each way back adds the same.
-    fn step(
+    /// How a register's symbol moves, if the register has one and each way back adds the same.
+    fn moved(
         &self,
         origin: Origin,
         before: &State,
-        latches: &[&State],
+        [first, again]: [&[&State]; 2],
         value: &dyn Fn(&State) -> Option<Sum>,
-    ) -> Option<(Origin, u32)> {
+    ) -> Option<(Origin, Move)> {
         let start = value(before)?;
-        start.terms.iter().find(|(s, _)| self.context.symbols.origin(*s) == origin)?;
-        let mut moves = latches.iter().map(|s| value(s)?.sub(&start).as_number());
-        let first = moves.next()??;
-        moves.all(|m| m == Some(first)).then_some((origin, first))
+        let (symbol, times) = start.terms.iter().find(|(s, _)| self.context.symbols.origin(*s) == origin)?;
+        let rest = start.sub(&start.of(*symbol));
+        // The same in all states, and for all lanes.
+        let same = |states: &[&State], from: &Sum| {
+            let mut all = states.iter().map(|s| Some(value(s)?.sub(from)));
+            let first = all.next()?.filter(Sum::is_uniform)?;
+            all.all(|n| n.as_ref() == Some(&first)).then_some(first)
+        };
+        let once = *times == Lanes::All(1);
+        let step = same(again, &start)?.as_number()?;
+        Some((origin, Move { first: same(first, &rest).filter(|_| once), step }))
     }
 
     /// How often a loop is executed that ends with a comparison of a counter with a number.
@@ -188,7 +208,7 @@ impl Walk<'_> {
         &mut self,
         at: usize,
         compared: &HashMap<usize, [Option<Sum>; 2]>,
-        steps: &HashMap<Origin, u32>,
+        moves: &HashMap<Origin, Move>,
     ) -> Option<u64> {
         let l = &self.flow.loops[at];
         let &[latch] = &l.latches[..] else { return None };
@@ -222,7 +242,7 @@ impl Walk<'_> {
             for (symbol, times) in &sum.terms {
                 let origin = self.context.symbols.origin(*symbol);
                 let Origin::ScalarAt(block, register) = origin else { return None };
-                let moves = *steps.get(&origin).filter(|_| block == l.header)?;
+                let moves = moves.get(&origin).filter(|_| block == l.header)?.step;
                 let mut starts = entry.iter().map(|s| match &s.scalar[usize::from(register)] {
                     Scalar::Value(v) => v.as_number(),
                     Scalar::Mask(_) | Scalar::High => None,

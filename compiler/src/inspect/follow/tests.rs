@@ -132,8 +132,8 @@ fn a_loop_adds_what_lanes_share() {
     ]);
     assert_eq!(apart(&found), each(|l| 4 * l));
     assert_eq!(found.trips, [Some(8)]);
-    assert_eq!(found.steps.get(&Origin::VectorAt(1, 1)), Some(&0x200));
-    assert_eq!(found.steps.get(&Origin::ScalarAt(1, 4)), Some(&2));
+    assert_eq!(found.moves.get(&Origin::VectorAt(1, 1)).map(|m| m.step), Some(0x200));
+    assert_eq!(found.moves.get(&Origin::ScalarAt(1, 4)).map(|m| m.step), Some(2));
 }
 
 #[test]

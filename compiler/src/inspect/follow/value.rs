@@ -207,6 +207,11 @@ impl Sum {
         }
     }
 
+    /// The multiple of a symbol that is part of it.
+    pub fn of(&self, symbol: Symbol) -> Sum {
+        Sum { lanes: Lanes::All(0), terms: self.terms.iter().filter(|(s, _)| *s == symbol).cloned().collect() }
+    }
+
     /// The sum of two.
     pub fn add(&self, other: &Sum) -> Sum {
         self.plus(other, 1)
