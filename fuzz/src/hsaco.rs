@@ -3,22 +3,12 @@
 use hrx_compiler::hsaco::Hsaco;
 
 use crate::Reached;
-
-/// Bytes of an ELF file's first header.
-const HEADER: usize = 64;
+use crate::elf::refused;
 
 /// Reads a code object. What it hands out lies within the file.
 pub fn hsaco(data: &[u8]) -> Reached {
     match Hsaco::read(data) {
-        Err(error) => {
-            let error = error.to_string();
-            assert!(!error.is_empty() && !error.contains('\n'), "{error:?}");
-            if data.len() < HEADER || !data.starts_with(b"\x7fELF\x02\x01") {
-                Reached::FirstCheck
-            } else {
-                Reached::Inside
-            }
-        }
+        Err(error) => refused(error, data),
         Ok(hsaco) => {
             assert!(!hsaco.identity.to_string().is_empty());
             for kernel in &hsaco.kernels {

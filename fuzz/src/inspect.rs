@@ -3,22 +3,12 @@
 use hrx_compiler::inspect::{Options, diff, inspect as inspected};
 
 use crate::Reached;
-
-/// Bytes of an ELF file's first header.
-const HEADER: usize = 64;
+use crate::elf::refused;
 
 /// Inspects a code object: an error of one line, or a report in all its forms, which does not differ from itself.
 pub fn inspect(data: &[u8]) -> Reached {
     match inspected(data, &Options::default()) {
-        Err(error) => {
-            let error = error.to_string();
-            assert!(!error.is_empty() && !error.contains('\n'), "{error:?}");
-            if data.len() < HEADER || !data.starts_with(b"\x7fELF\x02\x01") {
-                Reached::FirstCheck
-            } else {
-                Reached::Inside
-            }
-        }
+        Err(error) => refused(error, data),
         Ok(found) => {
             assert!(!found.to_string().is_empty() && found.html().ends_with("</html>\n"));
             let same = diff(&found, &found).map(|d| d.kernels.iter().all(|k| k.same_code && k.changes.is_empty()));

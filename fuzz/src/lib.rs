@@ -8,6 +8,7 @@
 //! and for cargo-fuzz a file in `fuzz_targets/` with its `[[bin]]`.
 
 mod cache_entry;
+mod elf;
 mod gguf;
 mod graph_text;
 mod hsaco;

@@ -3,7 +3,7 @@
 use crate::Template;
 use crate::emit::load_index;
 use crate::facts::{Output, Real, RowCut, TemplateError};
-use crate::row::{RowSink, check_output, for_pieces};
+use crate::row::{RowSink, check_output, declare_rows, for_pieces};
 use crate::slot::{Interface, Slot, declare, slots_of};
 use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, ReduceOp, UnaryOp, Value, View};
 
@@ -44,12 +44,12 @@ impl RmsNorm {
     fn declare(&self, i: &mut Interface) -> Args {
         let k = self.k.into();
         let n_tokens = i.index(Slot::NTokens);
-        let n_rows = if self.indexed { i.index(Slot::NRows) } else { n_tokens };
+        let (x, rows) = declare_rows(i, n_tokens, self.k, self.indexed);
         let t = n_tokens.into();
         Args {
             n_tokens,
-            x: i.view(Slot::X, Elem::F32, &[n_rows.into(), k], Access::In),
-            rows: self.indexed.then(|| i.view(Slot::Rows, Elem::I32, &[t], Access::In)),
+            x,
+            rows,
             weight: i.view(Slot::NormWeight, Elem::F32, &[1.into(), k], Access::In),
             residual: self.residual.then(|| i.view(Slot::Residual, Elem::F32, &[t, k], Access::In)),
             out: RowSink::declare(i, self.output, t, self.k),

@@ -9,6 +9,14 @@ use hrx_ir::tile::{Access, Builder, CmpOp, Elem, Extent, ReduceOp, UnaryOp, Valu
 /// Elements of a row that a processor's vectors work on at once.
 pub(crate) const PIECE: u32 = CHUNK;
 
+/// Declares X `f32`, rows of `k` elements: the kernel's own, or if `indexed` those of another number of rows that Rows
+/// names. Call it behind the number of tokens.
+pub(crate) fn declare_rows(i: &mut Interface, n_tokens: Value, k: u32, indexed: bool) -> (View, Option<View>) {
+    let n_rows = if indexed { i.index(Slot::NRows) } else { n_tokens };
+    let x = i.view(Slot::X, Elem::F32, &[n_rows.into(), k.into()], Access::In);
+    (x, indexed.then(|| i.view(Slot::Rows, Elem::I32, &[n_tokens.into()], Access::In)))
+}
+
 /// Walks along a row of `k` elements in pieces, carrying values. `body` gets the first column, a mask
 /// `[1, piece]` where the row ends inside the piece, and the carried values; it returns their next values.
 pub(crate) fn for_pieces(

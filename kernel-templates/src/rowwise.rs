@@ -3,7 +3,7 @@
 use crate::Template;
 use crate::emit::{activation, load_index, scaled, softcap};
 use crate::facts::{Activation, Output, Real, RowCut, TemplateError};
-use crate::row::{RowSink, check_output, for_pieces};
+use crate::row::{RowSink, check_output, declare_rows, for_pieces};
 use crate::slot::{Interface, Slot, declare, slots_of};
 use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Value, View};
 
@@ -71,12 +71,12 @@ const FAMILY: &str = "rows";
 impl Rowwise {
     fn declare(&self, i: &mut Interface) -> Args {
         let n_tokens = i.index(Slot::NTokens);
-        let n_rows = if self.indexed { i.index(Slot::NRows) } else { n_tokens };
+        let (x, rows) = declare_rows(i, n_tokens, self.k, self.indexed);
         let row = [n_tokens.into(), self.k.into()];
         Args {
             n_tokens,
-            x: i.view(Slot::X, Elem::F32, &[n_rows.into(), self.k.into()], Access::In),
-            rows: self.indexed.then(|| i.view(Slot::Rows, Elem::I32, &[n_tokens.into()], Access::In)),
+            x,
+            rows,
             y: self.op.binary().then(|| i.view(Slot::Y, Elem::F32, &row, Access::In)),
             out: RowSink::declare(i, self.output, row[0], self.k),
         }

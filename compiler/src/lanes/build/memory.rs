@@ -167,14 +167,8 @@ impl Builder<'_> {
         let (space, base) = self.memory(view);
         let strides = data.strides.clone();
         let scalar_last = index.last().is_none_or(|&i| self.k.ty(i).shape.rank() == 0);
-        let mut run = self.run(layout, ty.elem, *strides.last().unwrap_or(&Extent::Const(1)), scalar_last);
-        let masks = self.masks(mask, ty.shape, layout)?;
-        if let Some(m) = &masks {
-            // Neighbours with predicates of their own go alone.
-            while run > 1 && !m.chunks(run as usize).all(|c| c.iter().all(|v| *v == c[0])) {
-                run /= 2;
-            }
-        }
+        let run = self.run(layout, ty.elem, *strides.last().unwrap_or(&Extent::Const(1)), scalar_last);
+        let (run, masks) = self.masked_run(run, mask, ty.shape, layout)?;
         if space == Space::Lds {
             self.before_load(view, index, &ty.shape);
         }
@@ -231,6 +225,24 @@ impl Builder<'_> {
         Ok(Some(registers.collect()))
     }
 
+    /// How many registers an access moves of at most `run`, with their predicates: neighbours with predicates of their own
+    /// go alone.
+    fn masked_run(
+        &mut self,
+        mut run: u32,
+        mask: Option<Value>,
+        shape: Shape,
+        layout: &Layout,
+    ) -> Result<(u32, Option<Vec<Val>>)> {
+        let masks = self.masks(mask, shape, layout)?;
+        if let Some(m) = &masks {
+            while run > 1 && !m.chunks(run as usize).all(|c| c.iter().all(|v| *v == c[0])) {
+                run /= 2;
+            }
+        }
+        Ok((run, masks))
+    }
+
     pub(super) fn store(&mut self, view: View, index: &[Value], value: Value, mask: Option<Value>) -> Result<()> {
         let ty = self.k.ty(value);
         let layout = self.layout_of(value);
@@ -238,13 +250,8 @@ impl Builder<'_> {
         let (space, base) = self.memory(view);
         let strides = self.k.views[view].strides.clone();
         let scalar_last = index.last().is_none_or(|&i| self.k.ty(i).shape.rank() == 0);
-        let mut run = self.run(&layout, ty.elem, *strides.last().unwrap_or(&Extent::Const(1)), scalar_last);
-        let masks = self.masks(mask, ty.shape, &layout)?;
-        if let Some(m) = &masks {
-            while run > 1 && !m.chunks(run as usize).all(|c| c.iter().all(|v| *v == c[0])) {
-                run /= 2;
-            }
-        }
+        let run = self.run(&layout, ty.elem, *strides.last().unwrap_or(&Extent::Const(1)), scalar_last);
+        let (run, masks) = self.masked_run(run, mask, ty.shape, &layout)?;
         // Of lanes that hold the same one stores; in LDS of waves only, where it costs less to let lanes store together.
         let (lanes, waves) = self.replicas(&layout);
         let alone = self.e.all_clear(if space == Space::Lds { 0 } else { lanes }, waves);
