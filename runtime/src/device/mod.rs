@@ -5,6 +5,7 @@
 
 mod cpu;
 mod host;
+pub mod kfd;
 mod memory;
 mod pool;
 
