@@ -38,6 +38,7 @@ pub mod mlir;
 pub mod passes;
 pub mod target;
 
+pub use amdgpu::LARGEST_VIEW;
 pub use audit::audit;
 pub use disasm::disassemble;
 pub use emit::{Compiled, Emit, compile, compile_all, emit};

@@ -92,7 +92,7 @@ impl CallableKernel {
         let mut recorded = unsafe { self.device.record(vec![vec![Launch { kernel: self.id, args: list }]])? };
         recorded.replay(&[])?;
         drop(recorded);
-        slices.finish();
+        slices.finish()?;
         Ok(())
     }
 

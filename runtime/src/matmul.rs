@@ -177,7 +177,7 @@ impl QuantMatmul {
         let mut recorded = unsafe { self.device.record(stages)? };
         recorded.replay(&[])?;
         drop(recorded);
-        slices.finish();
+        slices.finish()?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The front door: open a model, start sessions on it.
 
 use crate::chat::ChatTemplate;
-use crate::device::{Buffer, Cpu, Device, DeviceError};
+use crate::device::{Buffer, Device};
 use crate::error::Error;
 use crate::exec::Warn;
 use crate::exec::{KernelCache, KernelStore};
@@ -10,10 +10,10 @@ use crate::models::{GgufRows, ModelConfig, ModelGraph};
 use crate::session::{Session, SessionOptions};
 use crate::tokenizer::Tokenizer;
 use hrx_cache::{Cache, CacheOptions};
-use hrx_ir::graph::{Graph, Tensor, WeightSource};
+use hrx_ir::graph::{Graph, Tensor, Weight, WeightSource};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Where compiled kernels are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum CacheChoice {
 /// How a model is opened.
 #[derive(Clone)]
 pub struct ModelOptions {
-    /// The device's name: `cpu`.
+    /// The device's name: `cpu`, `hip`, `hip:N`, `emu:CHIP`; see [`open_device`](crate::device::open_device).
     pub device: String,
     /// Threads of the CPU device; 0 for one a processor.
     pub threads: usize,
@@ -52,18 +52,41 @@ pub(crate) struct ModelData {
     pub(crate) gguf: Gguf,
     pub(crate) config: ModelConfig,
     pub(crate) graph: Graph,
+    /// Weights on the device of the model, once a session wanted them.
+    weights: Mutex<Option<HashMap<Tensor, Buffer>>>,
 }
 
 impl ModelData {
-    /// Every weight of the graph on a device.
+    /// Every weight of the graph on a device: placed by the first call, and the same for all sessions. `device` is that of
+    /// the model's kernels, each time.
     pub(crate) fn place(&self, device: &dyn Device) -> Result<HashMap<Tensor, Buffer>, Error> {
-        let weights = self.graph.weights();
-        weights
-            .map(|(t, w)| {
-                let info = self.gguf.require_tensor(&w.name)?;
-                Ok((t, device.place(self.gguf.tensor_data(info), &w.name)?))
-            })
-            .collect()
+        let mut placed = self.weights.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(weights) = &*placed {
+            return Ok(weights.clone());
+        }
+        let place = |(t, w): (Tensor, &Weight)| {
+            let info = self.gguf.require_tensor(&w.name)?;
+            Ok((t, device.place(self.gguf.tensor_data(info), &w.name)?))
+        };
+        let weights = self.graph.weights().map(place).collect::<Result<HashMap<_, _>, Error>>()?;
+        *placed = Some(weights.clone());
+        Ok(weights)
+    }
+
+    /// Bytes that weights still take of a device's memory: all, where they are copied to it and have not been yet.
+    pub(crate) fn weight_bytes(&self, device: &dyn Device) -> Result<u64, Error> {
+        let placed = self.weights.lock().unwrap_or_else(|e| e.into_inner()).is_some();
+        if placed || !device.copies_data() {
+            return Ok(0);
+        }
+        let bytes = |(_, w): (Tensor, &Weight)| Ok(self.gguf.require_tensor(&w.name)?.byte_size() as u64);
+        self.graph.weights().map(bytes).sum()
+    }
+
+    /// Elements of all weights.
+    pub(crate) fn weight_elements(&self) -> u64 {
+        let elements = |(_, w): (Tensor, &Weight)| self.gguf.require_tensor(&w.name).map_or(0, |t| t.elements());
+        self.graph.weights().map(elements).sum()
     }
 
     /// The elements of a weight of one row.
@@ -82,20 +105,6 @@ pub struct Model {
     data: Arc<ModelData>,
     kernels: KernelStore,
     tokenizer: OnceLock<Tokenizer>,
-}
-
-/// The devices there are, by name.
-pub const DEVICES: &[&str] = &["cpu"];
-
-/// Opens a device by name.
-///
-/// # Errors
-/// If there is none of that name (the error lists those that exist), or it can't be used.
-pub fn open_device(name: &str, threads: usize) -> Result<Arc<dyn Device>, DeviceError> {
-    match name {
-        "cpu" => Ok(Arc::new(Cpu::new(threads)?)),
-        _ => Err(DeviceError::Unknown { name: name.into(), available: DEVICES.join(", ") }),
-    }
 }
 
 /// Opens the kernel cache. A default cache that can't be opened is a warning: kernels are compiled each time then.
@@ -135,7 +144,8 @@ impl Model {
         let kernels = KernelStore::open(options)?;
         // Weights that are not in memory are read while kernels are made.
         gguf.tensors().iter().for_each(|t| gguf.prefetch(t));
-        Ok(Model { data: Arc::new(ModelData { gguf, config, graph }), kernels, tokenizer: OnceLock::new() })
+        let data = ModelData { gguf, config, graph, weights: Mutex::default() };
+        Ok(Model { data: Arc::new(data), kernels, tokenizer: OnceLock::new() })
     }
 
     /// A new, empty sequence.

@@ -6,13 +6,14 @@ use crate::exec::lower::CACHE_ELEM;
 use crate::exec::program::{Bindings, Draft};
 use crate::exec::rope::{RopeTables, angles};
 use crate::exec::{Activations, Drafts, KernelStore, Program};
+use crate::fit::Need;
 use crate::model::ModelData;
 use hrx_ir::graph::{Input, KvCache, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Room in caches is a multiple of this, so that kernels can read whole tiles of positions.
-const CTX_ALIGN: u32 = 64;
+pub(crate) const CTX_ALIGN: u32 = 64;
 
 /// What a session computes for its tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -87,7 +88,15 @@ impl Session {
 
         let kv_bytes = kv_bytes(model, room);
         let arena_bytes = decode.arena_bytes().max(batch.arena_bytes());
-        check_fit(&*device, model, n_ctx, kv_bytes, arena_bytes)?;
+        let need = Need {
+            weights: model.weight_bytes(&*device)?,
+            elements: model.weight_elements(),
+            kv: kv_bytes,
+            per_token: self::kv_bytes(model, CTX_ALIGN) / u64::from(CTX_ALIGN),
+            arena: arena_bytes,
+            n_ctx,
+        };
+        need.check(&device.info())?;
 
         // Every kernel of both programs is compiled in one go, on all cores.
         let requests: Vec<_> = decode.requests().into_iter().chain(batch.requests()).collect();
@@ -207,13 +216,13 @@ impl Session {
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rest.len().min(batch));
             let n = now.len() as u32;
-            self.write_inputs(now, every);
+            self.write_inputs(now, every)?;
             let program = if n == 1 { &mut self.decode } else { &mut self.batch };
             program.replay(n, if every { n } else { 1 })?;
             self.tokens.extend_from_slice(now);
             let wanted = if every { n } else { u32::from(later.is_empty()) };
             for i in 0..wanted {
-                read_row(&*self.device, program.output(), i, &mut row);
+                read_row(&*self.device, program.output(), i, &mut row)?;
                 rows(&row)?;
             }
             rest = later;
@@ -251,21 +260,22 @@ impl Session {
         Ok(())
     }
 
-    fn write_inputs(&self, tokens: &[u32], every: bool) {
+    fn write_inputs(&self, tokens: &[u32], every: bool) -> Result<(), Error> {
         let n = tokens.len() as i32;
         let first = self.used() as i32;
         let positions: Vec<i32> = (first..first + n).collect();
         let ids: Vec<i32> = tokens.iter().map(|&t| t as i32).collect();
         let rows: Vec<i32> = if every { (0..n).collect() } else { vec![n - 1] };
         for (input, values) in [(Input::Tokens, &ids), (Input::Positions, &positions), (Input::OutputRows, &rows)] {
-            self.device.write(&self.bindings.inputs[&input], 0, &i32_bytes(values));
+            self.device.write(&self.bindings.inputs[&input], 0, &i32_bytes(values))?;
         }
         let (mut cos, mut sin) = (Vec::new(), Vec::new());
         for (table, [cos_buffer, sin_buffer]) in self.frequencies.iter().zip(&self.bindings.ropes) {
             angles(table, &positions, &mut cos, &mut sin);
-            self.device.write(cos_buffer, 0, &f32_bytes(&cos));
-            self.device.write(sin_buffer, 0, &f32_bytes(&sin));
+            self.device.write(cos_buffer, 0, &f32_bytes(&cos))?;
+            self.device.write(sin_buffer, 0, &f32_bytes(&sin))?;
         }
+        Ok(())
     }
 }
 
@@ -277,11 +287,12 @@ fn f32_bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-fn read_row(device: &dyn Device, buffer: &Buffer, row: u32, out: &mut [f32]) {
+fn read_row(device: &dyn Device, buffer: &Buffer, row: u32, out: &mut [f32]) -> Result<(), Error> {
     let mut bytes = vec![0u8; 4 * out.len()];
-    device.read(buffer, u64::from(row) * bytes.len() as u64, &mut bytes);
+    device.read(buffer, u64::from(row) * bytes.len() as u64, &mut bytes)?;
     let (words, _) = bytes.as_chunks::<4>();
     out.iter_mut().zip(words).for_each(|(x, &b)| *x = f32::from_le_bytes(b));
+    Ok(())
 }
 
 /// Bytes of the keys, or of the values, of a layer.
@@ -295,23 +306,4 @@ fn kv_bytes(model: &ModelData, room: u32) -> u64 {
 
 fn cache(device: &dyn Device, c: KvCache, room: u32) -> Result<Buffer, Error> {
     Ok(device.alloc(half_cache_bytes(c, room), &format!("the KV cache of layer {}", c.layer))?)
-}
-
-/// Refuses a context that the device has no memory for, before anything is allocated, and says what would fit.
-fn check_fit(device: &dyn Device, model: &ModelData, n_ctx: u32, kv: u64, arena: u64) -> Result<(), Error> {
-    let info = device.info();
-    if kv.saturating_add(arena) <= info.free {
-        return Ok(());
-    }
-    let per_token = kv_bytes(model, CTX_ALIGN) / u64::from(CTX_ALIGN);
-    let fits = info.free.saturating_sub(arena) / per_token.max(1) / u64::from(CTX_ALIGN) * u64::from(CTX_ALIGN);
-    let mib = |b: u64| b.div_ceil(1 << 20);
-    Err(Error::DoesNotFit(format!(
-        "a context of {n_ctx} tokens takes {} MiB of KV cache and {} MiB of activations; {} has {} MiB free: a context of \
-         {fits} tokens would fit",
-        mib(kv),
-        mib(arena),
-        info.name,
-        mib(info.free)
-    )))
 }

@@ -195,12 +195,12 @@ impl Device for Remote {
         self.0.place(data, what)
     }
 
-    fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) {
-        self.0.write(buffer, offset, bytes);
+    fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.0.write(buffer, offset, bytes)
     }
 
-    fn read(&self, buffer: &Buffer, offset: u64, bytes: &mut [u8]) {
-        self.0.read(buffer, offset, bytes);
+    fn read(&self, buffer: &Buffer, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.0.read(buffer, offset, bytes)
     }
 
     fn load(&self, kernel: &hrx::ir::tile::Kernel, object: &[u8]) -> Result<KernelId, DeviceError> {

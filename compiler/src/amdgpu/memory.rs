@@ -6,8 +6,9 @@ use hrx_ir::tile::{Access, Extent, View};
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicValue, BasicValueEnum, IntValue, PointerValue};
 
-/// The most bytes of a view: offsets have 32 bits, and the last 64 KiB of them lie outside every view.
-const LARGEST: u64 = OUTSIDE as u64;
+/// The most bytes of a view in code for AMD GPUs: offsets have 32 bits, and the last 64 KiB of them lie outside every
+/// view. Whoever launches a kernel whose views have extents that are arguments has to hold them to it.
+pub const LARGEST_VIEW: u64 = OUTSIDE as u64;
 
 /// An offset that lies in no view.
 const OUTSIDE: u32 = 0xFFFF_0000;
@@ -28,7 +29,7 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// Bytes from a view's base to its last element's end: the distance of each axis' last index, summed. Views whose
-    /// extents are arguments are at most as large as [`LARGEST`] says; whoever launches checks it.
+    /// extents are arguments are at most as large as [`LARGEST_VIEW`] says; whoever launches checks it.
     fn view_bytes(&self, view: View) -> Result<IntValue<'c>> {
         let data = &self.k.views[view];
         let unit = u64::from(data.content.unit_bytes());
@@ -39,8 +40,8 @@ impl<'c> Codegen<'c, '_> {
             _ => None,
         });
         if let Some(bytes) = constant {
-            if bytes > LARGEST {
-                return Err(format!("view {view} has {bytes} bytes, offsets reach {LARGEST}"));
+            if bytes > LARGEST_VIEW {
+                return Err(format!("view {view} has {bytes} bytes, offsets reach {LARGEST_VIEW}"));
             }
             return Ok(self.word(bytes as u32));
         }

@@ -8,6 +8,8 @@
 mod memory;
 mod ops;
 
+pub use memory::LARGEST_VIEW;
+
 use crate::CompileError;
 use crate::lanes::ir::{Inst, LaneKernel, Op, Val};
 use crate::target::amd::Chip;

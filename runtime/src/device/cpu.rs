@@ -2,11 +2,11 @@
 
 use super::memory::{HostMemory, system_memory};
 use super::pool::{Barrier, Pool};
-use super::{Arg, Buffer, Device, DeviceError, DeviceInfo, KernelId, Launch, Recorded, Var};
+use super::slots::{Shape, Slots};
+use super::{Arg, Buffer, Device, DeviceError, DeviceInfo, KernelId, Launch, Recorded};
 use crate::gguf::TensorData;
 use hrx_compiler::{LoadedKernel, Target};
-use hrx_ir::tile::{Extent, GridExpr, Kernel, Param, Value};
-use std::collections::HashMap;
+use hrx_ir::tile::Kernel;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -22,40 +22,9 @@ pub struct Cpu {
 
 /// A loaded kernel with what its launches need.
 struct CpuKernel {
-    name: String,
+    shape: Shape,
     code: LoadedKernel,
-    params: Vec<Param>,
-    grid: [Grid; 3],
     local_bytes: u64,
-}
-
-/// A grid expression over argument slots.
-enum Grid {
-    Const(u64),
-    Slot(usize),
-    CeilDiv(Box<Grid>, u64),
-    Mul(Box<Grid>, Box<Grid>),
-}
-
-impl Grid {
-    fn new(e: &GridExpr, slot_of: &HashMap<Value, usize>) -> Result<Grid, Value> {
-        Ok(match e {
-            GridExpr::Extent(Extent::Const(n)) => Grid::Const(u64::from(*n)),
-            GridExpr::Extent(Extent::Param(v)) => Grid::Slot(*slot_of.get(v).ok_or(*v)?),
-            GridExpr::CeilDiv(a, by) => Grid::CeilDiv(Box::new(Grid::new(a, slot_of)?), u64::from((*by).max(1))),
-            GridExpr::Mul(a, b) => Grid::Mul(Box::new(Grid::new(a, slot_of)?), Box::new(Grid::new(b, slot_of)?)),
-        })
-    }
-
-    fn eval(&self, slots: &[u64]) -> u64 {
-        match self {
-            Grid::Const(n) => *n,
-            // Scalars are i32 in the low half; a negative extent is an empty grid.
-            Grid::Slot(i) => (slots[*i] as u32 as i32).max(0) as u64,
-            Grid::CeilDiv(a, by) => a.eval(slots).div_ceil(*by),
-            Grid::Mul(a, b) => a.eval(slots).saturating_mul(b.eval(slots)),
-        }
-    }
 }
 
 impl Cpu {
@@ -113,36 +82,26 @@ impl Device for Cpu {
         Some(unsafe { Buffer::new(memory as u64, len, Arc::new(())) })
     }
 
-    fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) {
+    fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         let part = buffer.part(offset, bytes.len() as u64);
         // SAFETY: the part lies inside the buffer; no launch runs, since replays return when they have ended and the
         // buffer's users call from one thread at a time.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), part.address() as *mut u8, bytes.len()) };
+        Ok(())
     }
 
-    fn read(&self, buffer: &Buffer, offset: u64, bytes: &mut [u8]) {
+    fn read(&self, buffer: &Buffer, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
         let part = buffer.part(offset, bytes.len() as u64);
         // SAFETY: as for `write`.
         unsafe { std::ptr::copy_nonoverlapping(part.address() as *const u8, bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
     }
 
     fn load(&self, kernel: &Kernel, object: &[u8]) -> Result<KernelId, DeviceError> {
         let code = LoadedKernel::load(object, &kernel.name)?;
-        let refuse = |reason: String| DeviceError::Launch { kernel: kernel.name.clone(), reason };
-        let slot_of: HashMap<Value, usize> = kernel
-            .params
-            .iter()
-            .enumerate()
-            .filter_map(|(i, p)| if let Param::Scalar(v) = p { Some((*v, i)) } else { None })
-            .collect();
-        let grid = |e: &GridExpr| Grid::new(e, &slot_of).map_err(|v| refuse(format!("its grid uses {v}")));
-        let loaded = CpuKernel {
-            name: kernel.name.clone(),
-            code,
-            params: kernel.params.clone(),
-            grid: [grid(&kernel.grid[0])?, grid(&kernel.grid[1])?, grid(&kernel.grid[2])?],
-            local_bytes: kernel.local_bytes().ok_or_else(|| refuse("local memory of unknown size".into()))?,
-        };
+        let shape = Shape::new(kernel)?;
+        let local_bytes = kernel.local_bytes().ok_or_else(|| shape.refuse("local memory of unknown size".into()))?;
+        let loaded = CpuKernel { shape, code, local_bytes };
         let mut kernels = self.kernels.lock().unwrap_or_else(|e| e.into_inner());
         kernels.push(Arc::new(loaded));
         Ok(KernelId(kernels.len() - 1))
@@ -175,53 +134,20 @@ impl Device for Cpu {
 /// A launch with its argument slots.
 struct CpuLaunch {
     kernel: Arc<CpuKernel>,
-    slots: Vec<u64>,
-    vars: Vec<(usize, Var)>,
-    /// Keeps the memory alive that `slots` point to.
-    _buffers: Vec<Buffer>,
+    slots: Slots,
     grid: [u64; 3],
 }
 
 impl CpuLaunch {
     fn new(kernel: Arc<CpuKernel>, args: Vec<Arg>) -> Result<CpuLaunch, DeviceError> {
-        let refuse = |reason: String| Err(DeviceError::Launch { kernel: kernel.name.clone(), reason });
-        if args.len() != kernel.params.len() {
-            return refuse(format!("it takes {} arguments, not {}", kernel.params.len(), args.len()));
-        }
-        let (mut slots, mut vars, mut buffers) = (Vec::new(), Vec::new(), Vec::new());
-        for (i, (arg, param)) in args.into_iter().zip(&kernel.params).enumerate() {
-            match (arg, param) {
-                (Arg::Buffer(b), Param::View(_)) => {
-                    slots.push(b.address());
-                    buffers.push(b);
-                }
-                (Arg::I32(n), Param::Scalar(_)) => slots.push(u64::from(n as u32)),
-                (Arg::F32(x), Param::Scalar(_)) => slots.push(u64::from(x.to_bits())),
-                (Arg::Var(v), Param::Scalar(_)) => {
-                    slots.push(0);
-                    vars.push((i, v));
-                }
-                (arg, param) => return refuse(format!("argument {i} is {arg:?}, the parameter is {param:?}")),
-            }
-        }
-        Ok(CpuLaunch { kernel, slots, vars, _buffers: buffers, grid: [0; 3] })
+        let slots = Slots::new(&kernel.shape, args)?;
+        Ok(CpuLaunch { kernel, slots, grid: [0; 3] })
     }
 
     /// Sets the variables; returns the number of programs.
     fn set(&mut self, vars: &[i32]) -> Result<usize, DeviceError> {
-        for &(slot, Var(i)) in &self.vars {
-            let value = vars.get(i).ok_or_else(|| DeviceError::Launch {
-                kernel: self.kernel.name.clone(),
-                reason: format!("the replay sets no variable {i}"),
-            })?;
-            self.slots[slot] = u64::from(*value as u32);
-        }
-        self.grid = [0, 1, 2].map(|axis| self.kernel.grid[axis].eval(&self.slots));
-        let programs = self.grid.iter().try_fold(1u64, |n, &g| n.checked_mul(g)).filter(|&n| n <= i32::MAX as u64);
-        programs.map(|n| n as usize).ok_or_else(|| DeviceError::Launch {
-            kernel: self.kernel.name.clone(),
-            reason: format!("a grid of {:?} programs", self.grid),
-        })
+        self.grid = self.slots.set(&self.kernel.shape, vars)?;
+        Ok(self.programs())
     }
 
     fn programs(&self) -> usize {
@@ -234,7 +160,7 @@ impl CpuLaunch {
         let ids = [n % self.grid[0], n / self.grid[0] % self.grid[1], n / self.grid[0] / self.grid[1]];
         // SAFETY: `record`'s caller promised that the buffers suit the kernel; slots are one a parameter; `local` has
         // room for the largest kernel of the recording, is page-aligned and this thread's own.
-        unsafe { self.kernel.code.call(self.slots.as_ptr(), ids.map(|i| i as i32), local) };
+        unsafe { self.kernel.code.call(self.slots.values().as_ptr(), ids.map(|i| i as i32), local) };
     }
 }
 

@@ -45,14 +45,12 @@ impl<'a> HostSlices<'a> {
 
     fn copy(&self, bytes: &[u8], what: &str) -> Result<Buffer, DeviceError> {
         let buffer = self.device.alloc(bytes.len() as u64, what)?;
-        self.device.write(&buffer, 0, bytes);
+        self.device.write(&buffer, 0, bytes)?;
         Ok(buffer)
     }
 
     /// Copies back what launches wrote to copies. To be called when they have ended.
-    pub(crate) fn finish(self) {
-        for (buffer, bytes) in self.copies {
-            self.device.read(&buffer, 0, bytes);
-        }
+    pub(crate) fn finish(self) -> Result<(), DeviceError> {
+        self.copies.into_iter().try_for_each(|(buffer, bytes)| self.device.read(&buffer, 0, bytes))
     }
 }

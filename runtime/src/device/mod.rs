@@ -4,12 +4,18 @@
 //! variables. Launches of one stage do not depend on one another; a stage begins when the one before it has ended.
 
 mod cpu;
+pub mod hip;
 mod host;
+pub mod kfd;
 mod memory;
 mod pool;
+mod select;
+mod slots;
 
 pub use cpu::Cpu;
+pub use hip::HipDevice;
 pub(crate) use host::HostSlices;
+pub use select::{Listed, devices, open_device};
 
 use hrx_compiler::Target;
 use hrx_ir::tile::Kernel;
@@ -49,6 +55,22 @@ pub enum DeviceError {
         name: String,
         /// What there is.
         available: String,
+    },
+    /// The device is there but can't be used, or what it needs is not there.
+    #[error("{device} can't be used: {reason}")]
+    Unavailable {
+        /// What was asked for.
+        device: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A call of the driver's library failed.
+    #[error("{device}: {source}")]
+    Hip {
+        /// The device's name.
+        device: String,
+        /// The call and its status.
+        source: hip::HipError,
     },
     /// The device stopped in the middle of its work.
     #[error("{device}: {reason}")]
@@ -192,17 +214,28 @@ pub trait Device: Send + Sync {
         None
     }
 
+    /// Whether [`place`](Device::place) takes memory of the device for what it places.
+    fn copies_data(&self) -> bool {
+        false
+    }
+
     /// Copies to the device.
+    ///
+    /// # Errors
+    /// If the device fails.
     ///
     /// # Panics
     /// If the bytes do not fit the buffer from `offset` on.
-    fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]);
+    fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 
     /// Copies from the device.
     ///
+    /// # Errors
+    /// If the device fails.
+    ///
     /// # Panics
     /// If the bytes leave the buffer.
-    fn read(&self, buffer: &Buffer, offset: u64, bytes: &mut [u8]);
+    fn read(&self, buffer: &Buffer, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError>;
 
     /// Makes compiled code callable. `object` is what [`hrx_compiler::compile`] made of `kernel` for this target.
     ///

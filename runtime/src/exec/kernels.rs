@@ -1,9 +1,9 @@
 //! Requests to loaded kernels: from memory, or from [`Objects`](super::Objects).
 
 use super::objects::{KernelCache, Objects, Warn};
-use crate::device::{Device, KernelId};
+use crate::device::{Device, KernelId, open_device};
 use crate::error::Error;
-use crate::model::{ModelOptions, open_cache, open_device};
+use crate::model::{ModelOptions, open_cache};
 use hrx_cache::Key;
 use hrx_ir::tile::Kernel;
 use hrx_templates::{Request, Template};
@@ -68,7 +68,7 @@ impl KernelStore {
     /// # Errors
     /// If there is no such device, it can't be used, or the cache directory that the options name can't.
     pub fn open(options: &ModelOptions) -> Result<KernelStore, Error> {
-        let device = open_device(&options.device, options.threads)?;
+        let device = open_device(&options.device, options.threads, &options.warn)?;
         let cache = open_cache(&options.cache, &options.warn)?;
         Ok(KernelStore::new(device, cache, Arc::clone(&options.warn)))
     }

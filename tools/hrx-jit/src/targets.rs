@@ -4,13 +4,11 @@ use crate::Outcome;
 use crate::output::target_parser;
 use hrx::compiler::Target;
 use hrx::compiler::target::amd::{BOARDS, CHIPS, Chip, Row, report};
+use hrx::device::kfd::{Gpu, NODES, Override, Topology};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
-
-/// Where Linux's driver for AMD GPUs lists its nodes.
-const NODES: &str = "/sys/class/kfd/kfd/topology/nodes";
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -115,9 +113,16 @@ fn matrix(chip: &Chip) -> &'static str {
 /// What this machine has: GPUs that Linux's driver lists, and the processor.
 fn here(nodes: &Path) -> Value {
     let mut found = json!({});
-    match gpus(nodes) {
-        Ok(gpus) => found["gpus"] = json!(gpus),
-        Err(why) => found["no_gpus"] = json!(why),
+    match Topology::read(nodes) {
+        Ok(topology) if topology.gpus.is_empty() => {
+            found["no_gpus"] = json!(format!("{} lists no GPU", nodes.display()));
+        }
+        Ok(topology) => {
+            let preferred = topology.preferred().map(|g| g.index);
+            let gpus: Vec<Value> = topology.gpus.iter().map(|g| gpu(g, Some(g.index) == preferred)).collect();
+            found["gpus"] = json!(gpus);
+        }
+        Err(e) => found["no_gpus"] = json!(e.to_string()),
     }
     match Target::host() {
         Ok(host) => found["host"] = json!(host.name()),
@@ -126,34 +131,24 @@ fn here(nodes: &Path) -> Value {
     found
 }
 
-/// The GPUs among the driver's nodes, as LLVM calls them, or why there are none.
-fn gpus(nodes: &Path) -> Result<Vec<Value>, String> {
-    let entries = std::fs::read_dir(nodes)
-        .map_err(|e| format!("{} can't be read ({e}): the driver of AMD GPUs is not loaded", nodes.display()))?;
-    let mut paths: Vec<_> = entries.filter_map(|e| Some(e.ok()?.path().join("properties"))).collect();
-    paths.sort();
-    let gpu = |path: &std::path::PathBuf| {
-        let text = std::fs::read_to_string(path).ok()?;
-        let property = |name: &str| {
-            let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u32>().ok();
-            text.lines().find_map(value)
-        };
-        // Processors are nodes too, of version 0.
-        let name = processor(property("gfx_target_version").filter(|&v| v > 0)?);
-        let mut gpu = json!({ "processor": name, "node": path.parent().map(|p| p.display().to_string()) });
-        if let Some(chip) = CHIPS.iter().find(|c| c.name == name || c.members.contains(&name.as_str())) {
-            gpu["target"] = json!(chip.name);
-        }
-        Some(gpu)
-    };
-    let found: Vec<Value> = paths.iter().filter_map(gpu).collect();
-    if found.is_empty() { Err(format!("{} lists no GPU", nodes.display())) } else { Ok(found) }
-}
-
-/// LLVM's name of a processor by the driver's number: two decimal digits each of minor version and stepping, which LLVM
-/// writes as one hexadecimal digit each.
-fn processor(version: u32) -> String {
-    format!("gfx{}{:x}{:x}", version / 10_000, version / 100 % 100, version % 100)
+fn gpu(gpu: &Gpu, preferred: bool) -> Value {
+    let mut value = json!({
+        "processor": gpu.processor,
+        "node": gpu.node,
+        "kind": gpu.kind.to_string(),
+        "pci": gpu.pci.to_string(),
+        "memory_bytes": gpu.memory,
+        "preferred": preferred,
+    });
+    if let Some(chip) = gpu.chip {
+        value["target"] = json!(chip.name);
+    }
+    match Override::of_node(gpu.node, |name| std::env::var(name).ok()) {
+        Ok(None) => {}
+        Ok(Some(found)) => value["override"] = json!(found.warning(gpu)),
+        Err(e) => value["override"] = json!(e.to_string()),
+    }
+    value
 }
 
 fn print_here(out: &mut dyn Write, here: &Value) -> io::Result<()> {
@@ -165,7 +160,13 @@ fn print_here(out: &mut dyn Write, here: &Value) -> io::Result<()> {
             Some(t) => format!(", which runs code for {t}"),
             None => ", which is not in the table".into(),
         };
-        writeln!(out, "  GPU {}{target} ({})", of("processor"), of("node"))?;
+        let memory = gpu["memory_bytes"].as_u64().unwrap_or(0) >> 20;
+        let preferred = if gpu["preferred"] == true { ", preferred" } else { "" };
+        let (kind, pci, node) = (of("kind"), of("pci"), &gpu["node"]);
+        writeln!(out, "  GPU {}{target} ({kind}, PCI {pci}, {memory} MiB, node {node}{preferred})", of("processor"))?;
+        if let Some(warning) = gpu["override"].as_str() {
+            writeln!(out, "    {warning}")?;
+        }
     }
     for (key, what) in [("no_gpus", "no GPU: "), ("host", "host: "), ("no_host", "no host code: ")] {
         if let Some(text) = here[key].as_str() {
@@ -180,45 +181,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_are_named_as_llvm_does() {
-        for (version, name) in [(90_010, "gfx90a"), (90_402, "gfx942"), (110_000, "gfx1100"), (110_501, "gfx1151")] {
-            assert_eq!(processor(version), name);
-        }
-        assert_eq!(processor(100_304), "gfx1034");
-    }
-
-    #[test]
-    fn nodes_with_a_version_are_gpus() {
+    fn gpus_are_listed_with_what_runs_on_them() {
         let dir = tempfile::tempdir().expect("a directory");
         for (node, text) in [
             ("0", "cpu_cores_count 16\ngfx_target_version 0\n"),
-            ("1", "simd_count 192\ngfx_target_version 110000\nvendor_id 4098\n"),
-            ("2", "gfx_target_version 100304\n"),
-            ("3", "gfx_target_version 80003\n"),
-            ("4", "damaged"),
+            ("1", "simd_count 4\ngfx_target_version 100306\nlocation_id 3072\n"),
+            ("2", "simd_count 192\ngfx_target_version 110000\nlocation_id 768\n"),
+            ("3", "simd_count 128\ngfx_target_version 80003\n"),
         ] {
             std::fs::create_dir(dir.path().join(node)).expect("a node");
             std::fs::write(dir.path().join(node).join("properties"), text).expect("its properties");
         }
-        let found = gpus(dir.path()).expect("GPUs");
-        let shown: Vec<_> = found.iter().map(|g| (g["processor"].as_str(), g["target"].as_str())).collect();
-        let wanted =
-            [(Some("gfx1100"), Some("gfx1100")), (Some("gfx1034"), Some("gfx10-3-generic")), (Some("gfx803"), None)];
-        assert_eq!(shown, wanted);
         let mut text = Vec::new();
         print_here(&mut text, &here(dir.path())).expect("written");
         let text = String::from_utf8(text).expect("text");
-        assert!(text.contains("GPU gfx1034, which runs code for gfx10-3-generic ("), "{text}");
-        assert!(text.contains("GPU gfx803, which is not in the table ("), "{text}");
+        for line in [
+            "GPU gfx1036, which runs code for gfx10-3-generic (integrated, PCI 0000:0c:00.0, 0 MiB, node 1)",
+            "GPU gfx1100 (discrete, PCI 0000:03:00.0, 0 MiB, node 2, preferred)",
+            "GPU gfx803, which is not in the table (discrete, PCI 0000:00:00.0, 0 MiB, node 3)",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 
     #[test]
     fn nothing_found_is_said_so() {
         let dir = tempfile::tempdir().expect("a directory");
-        assert!(gpus(dir.path()).expect_err("no GPU").ends_with("lists no GPU"));
-        let none = dir.path().join("none");
-        assert!(gpus(&none).expect_err("no GPU").contains("the driver of AMD GPUs is not loaded"));
-        let found = here(&none);
-        assert!(found.get("gpus").is_none() && found["no_gpus"].is_string(), "{found}");
+        let found = here(dir.path());
+        assert!(found["no_gpus"].as_str().is_some_and(|t| t.ends_with("lists no GPU")), "{found}");
+        let none = here(&dir.path().join("none"));
+        assert!(none["no_gpus"].as_str().is_some_and(|t| t.contains("is not loaded")), "{none}");
     }
 }

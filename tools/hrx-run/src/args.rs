@@ -141,7 +141,8 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(0..=1024), help_heading = "Execution")]
     threads: u32,
 
-    /// Where to run; see --list-devices
+    /// Where to run: cpu, hip (the first discrete GPU), hip:N (the GPU of that number), or emu:CHIP, as emu:gfx1100 (the
+    /// emulator of a chip); see --list-devices
     #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Execution")]
     pub device: String,
 

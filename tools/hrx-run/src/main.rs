@@ -52,13 +52,9 @@ fn run(args: &Args, clock: Clock, console: &Arc<Console>) -> Result<u8, Failure>
 
 fn list_devices(args: &Args) -> Result<(), Failure> {
     let mut output = Output::new();
-    for name in hrx::DEVICES {
-        let device = hrx::open_device(name, args.threads()).map_err(hrx::Error::from)?;
-        let info = device.info();
-        let mib = |bytes: u64| bytes >> 20;
-        let (memory, free) = (mib(info.memory), mib(info.free));
-        let text = format!("{}: {}, {memory} MiB of memory, {free} MiB free\n", info.name, info.description);
-        if output.write(&text).is_break() {
+    for device in hrx::device::devices(args.threads()) {
+        let name = device.name.map(|n| format!("{n}: ")).unwrap_or_default();
+        if output.write(&format!("{name}{}\n", device.description)).is_break() {
             break;
         }
     }

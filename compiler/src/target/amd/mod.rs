@@ -147,6 +147,12 @@ pub fn find(name: &str) -> Option<&'static Chip> {
     CHIPS.iter().find(|c| c.name == name)
 }
 
+/// What code for a processor is generated for: the row of that name, else the generic target that the processor is a
+/// member of. A generic target may have a row and be asked for by its own name, too.
+pub fn for_processor(name: &str) -> Option<&'static Chip> {
+    find(name).or_else(|| CHIPS.iter().find(|c| c.members.contains(&name)))
+}
+
 impl Chip {
     /// The version of the code object format that the chip's code is in.
     pub fn code_object_version(&self) -> u32 {

@@ -1,0 +1,169 @@
+//! The devices that HIP's runtime offers, and which of them is used.
+
+use super::api::{
+    ARCH_NAME, ARCH_NAME_BYTES, ARCH_NAME_R0600, ATTRIBUTE_INTEGRATED, HipError, NO_DEVICE, PROPERTY_BYTES,
+};
+use super::library::Library;
+use crate::device::kfd::{Gpu, Kind, Override, Topology};
+use hrx_compiler::target::amd::{self, Chip};
+use std::ffi::{CStr, c_char, c_int};
+
+/// A device of HIP's.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Found {
+    /// HIP's number for it.
+    pub index: i32,
+    /// What AMD calls it.
+    pub name: String,
+    /// The processor with its settings, as `gfx90a:sramecc+:xnack-`.
+    pub arch: String,
+    /// What code is generated for, if the processor is in the table.
+    pub chip: Option<&'static Chip>,
+    /// A card, or part of a processor.
+    pub kind: Kind,
+    /// Its place on the PCI bus.
+    pub pci: String,
+    /// Bytes of its memory.
+    pub memory: u64,
+}
+
+impl Found {
+    /// The processor without its settings.
+    pub fn processor(&self) -> &str {
+        self.arch.split(':').next().unwrap_or_default()
+    }
+
+    /// The GPU of the driver's list that this is: the one at the same place on the PCI bus.
+    pub fn gpu<'t>(&self, topology: &'t Topology) -> Option<&'t Gpu> {
+        topology.gpus.iter().find(|g| g.pci.to_string().eq_ignore_ascii_case(&self.pci))
+    }
+}
+
+/// All devices, in HIP's order. None is not an error.
+///
+/// # Errors
+/// If a call fails, or the library's properties are in a layout that is not known.
+pub fn found(library: &Library) -> Result<Vec<Found>, FindError> {
+    let mut count: c_int = 0;
+    // SAFETY: the calls take a number and write one.
+    let counted = unsafe { library.hip.hipInit(0).and_then(|()| library.hip.hipGetDeviceCount(&raw mut count)) };
+    match counted {
+        Err(e) if e.status == NO_DEVICE => return Ok(Vec::new()),
+        other => other?,
+    }
+    (0..count).map(|index| device(library, index)).collect()
+}
+
+/// Why devices can't be listed.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// A call failed.
+    #[error(transparent)]
+    Call(#[from] HipError),
+    /// There is no processor's name where it should be.
+    #[error("device {index}: its properties are in a layout that is not known: no processor's name at byte {offset}")]
+    Layout {
+        /// HIP's number for the device.
+        index: i32,
+        /// Where the name should be.
+        offset: usize,
+    },
+}
+
+fn device(library: &Library, index: c_int) -> Result<Found, FindError> {
+    let hip = &library.hip;
+    let (mut integrated, mut memory) = (0, 0);
+    // SAFETY: the calls write one number each.
+    unsafe {
+        hip.hipDeviceGetAttribute(&raw mut integrated, ATTRIBUTE_INTEGRATED, index)?;
+        hip.hipDeviceTotalMem(&raw mut memory, index)?;
+    }
+    // SAFETY: the calls write at most as many characters as they are told, with a 0 at the end.
+    let name = text(|to, len| unsafe { hip.hipDeviceGetName(to, len, index) })?;
+    let pci = text(|to, len| unsafe { hip.hipDeviceGetPCIBusId(to, len, index) })?;
+    let arch = arch_name(library, index)?;
+    let chip = amd::for_processor(arch.split(':').next().unwrap_or_default());
+    let kind = if integrated != 0 { Kind::Integrated } else { Kind::Discrete };
+    Ok(Found { index, name, arch, chip, kind, pci, memory: memory as u64 })
+}
+
+/// `gcnArchName`: the only place where HIP says it is a struct whose layout changed with ROCm 6, when the function that
+/// writes the new one got another name. So the name says where to look, and what is there must look like it.
+fn arch_name(library: &Library, index: c_int) -> Result<String, FindError> {
+    let mut properties = vec![0u64; PROPERTY_BYTES / 8];
+    let to = properties.as_mut_ptr().cast();
+    // SAFETY: the room is more than any layout takes.
+    let offset = match &library.properties {
+        Some(new) => unsafe { new.hipGetDevicePropertiesR0600(to, index) }.map(|()| ARCH_NAME_R0600)?,
+        None => unsafe { library.hip.hipGetDeviceProperties(to, index) }.map(|()| ARCH_NAME)?,
+    };
+    let bytes: Vec<u8> = properties.iter().flat_map(|w| w.to_ne_bytes()).collect();
+    let name = &bytes[offset..offset + ARCH_NAME_BYTES];
+    let name = CStr::from_bytes_until_nul(name).ok().and_then(|n| n.to_str().ok());
+    name.filter(|n| n.starts_with("gfx")).map(String::from).ok_or(FindError::Layout { index, offset })
+}
+
+fn text(write: impl FnOnce(*mut c_char, c_int) -> Result<(), HipError>) -> Result<String, HipError> {
+    let mut buffer = [0u8; 256];
+    write(buffer.as_mut_ptr().cast(), buffer.len() as c_int - 1)?;
+    Ok(CStr::from_bytes_until_nul(&buffer).map_or(String::new(), |t| t.to_string_lossy().into_owned()))
+}
+
+/// The device to use: the one of that number, else the first card whose processor is in the table, else the first
+/// integrated GPU of which that holds.
+///
+/// # Errors
+/// If there is none, or the processor is not in the table; the reason names what there is.
+pub fn choose(devices: &[Found], number: Option<usize>) -> Result<&Found, String> {
+    let listed = || {
+        let list = devices.iter().map(|d| format!("hip:{} is {} ({}, {})", d.index, d.name, d.arch, d.kind));
+        list.collect::<Vec<_>>().join("; ")
+    };
+    if devices.is_empty() {
+        return Err("HIP finds no device".into());
+    }
+    match number {
+        Some(n) => {
+            let device = devices.get(n).ok_or_else(|| format!("there is no hip:{n}: {}", listed()))?;
+            match device.chip {
+                Some(_) => Ok(device),
+                None => Err(format!("no code is generated for {}, which {} is", device.processor(), device.name)),
+            }
+        }
+        None => {
+            let usable = devices.iter().filter(|d| d.chip.is_some());
+            let best = usable.min_by_key(|d| (d.kind == Kind::Integrated, d.index));
+            best.ok_or_else(|| format!("no code is generated for any processor that is there: {}", listed()))
+        }
+    }
+}
+
+/// What a person is to know of the choice: that a card is passed over, that an override is in force.
+pub fn warnings(
+    chosen: &Found,
+    devices: &[Found],
+    topology: Option<&Topology>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let mut said = Vec::new();
+    let passed = devices.iter().filter(|d| d.kind == Kind::Discrete && d.chip.is_none());
+    if chosen.kind == Kind::Integrated {
+        said.extend(passed.map(|d| {
+            let (name, processor) = (&d.name, d.processor());
+            format!("{name} is not used: no code is generated for {processor}; using {} instead", chosen.name)
+        }));
+    }
+    let Some(gpu) = topology.and_then(|t| chosen.gpu(t)) else { return said };
+    match Override::of_node(gpu.node, variable) {
+        Ok(Some(found)) => said.push(found.warning(gpu)),
+        Ok(None) if chosen.processor() != gpu.processor => said.push(format!(
+            "HIP calls the GPU at PCI {} a {}, the kernel's driver a {}",
+            gpu.pci,
+            chosen.processor(),
+            gpu.processor
+        )),
+        Ok(None) => {}
+        Err(e) => said.push(e.to_string()),
+    }
+    said
+}
