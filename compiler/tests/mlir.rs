@@ -70,7 +70,7 @@ fn templates() -> Vec<Kernel> {
         all.push(RmsNorm { k: 96, eps: Real(1e-5), residual: false, indexed: true, output, cut }.into());
         all.push(Rowwise { k: 96, op: RowOp::Glu(Activation::Silu), indexed: false, output, cut }.into());
     }
-    let tiling = AttentionTiling::choose(&TargetShape::vectors(8, 16), 2, 32, 1).into();
+    let tiling = AttentionTiling::choose(&TargetShape::vectors(8, 16), 2, 32, 1);
     let (cache, output) = (Elem::F16, Output::F32);
     let heads = Attention {
         heads: 4,

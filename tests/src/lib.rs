@@ -9,3 +9,13 @@ pub mod llvm;
 pub mod logits;
 pub mod models;
 pub mod synthetic;
+
+use hrx_ir::tile::Kernel;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// A number by which a kernel draws which of the more costly checks it gets: the same in every run.
+fn draw(kernel: &Kernel) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&kernel.name, kernel.insts.len()).hash(&mut hasher);
+    hasher.finish()
+}
