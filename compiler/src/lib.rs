@@ -7,10 +7,10 @@
 //! * [`target`]: what a target is: its facts, read from CPUID for the host.
 //! * [`passes`]: tile IR to simpler tile IR; quantised-block operations become byte operations here, and `exp` and `tanh`
 //!   arithmetic; what each kind of target takes is [`passes::lower_host`] and [`passes::lower_lanes`].
-//! * [`codegen`]: one LLVM function for a kernel. A tile is one LLVM vector for each combination of its leading
+//! * `codegen`: one LLVM function for a kernel. A tile is one LLVM vector for each combination of its leading
 //!   indices, over its last axis; LLVM splits vectors into the registers that the target has.
 //! * `mlir` (feature of that name): a kernel as MLIR, and a second lowering of it to LLVM, through MLIR's own passes.
-//! * [`emit`]: runs LLVM and returns an object, assembly or LLVM's text.
+//! * [`mod@emit`]: runs LLVM and returns an object, assembly or LLVM's text.
 //! * [`mod@link`]: makes an HSACO, which AMD's driver loads, of an object for AMD GPUs.
 //! * [`hsaco`]: reads HSACOs of any compiler: kernels, their descriptors, metadata and code.
 //! * [`disasm`]: AMD code as assembly.

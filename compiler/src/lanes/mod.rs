@@ -5,11 +5,11 @@
 //! ```
 //!
 //! * [`layout`]: where the elements of a tile are: registers, lanes, waves.
-//! * [`assign`]: in which layout each value is made.
-//! * [`blocks`]: where quantised codes lie, in the form that lanes can share.
-//! * [`fragments`]: the layouts of matrix products.
+//! * `assign`: in which layout each value is made.
+//! * `blocks`: where quantised codes lie, in the form that lanes can share.
+//! * `fragments`: the layouts of matrix products.
 //! * [`build`]: emits lane operations.
-//! * [`ir`], [`print`]: the lane form and its text.
+//! * [`ir`], [`mod@print`]: the lane form and its text.
 //! * [`interp`]: runs a kernel in lane form, all lanes of a workgroup in step, and finds races in LDS.
 
 mod assign;

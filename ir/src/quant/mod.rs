@@ -8,7 +8,7 @@
 //! ```
 //!
 //! with `scale` and `min` in f32 (a product of at most two factors) and `zero` an integer. What a format is — where the
-//! bits of a code lie, how scales are packed — is one [`Format`] value in [`table`], made of [`Bytes`] and [`Scales`]
+//! bits of a code lie, how scales are packed — is one [`Format`] value in `table.rs`, made of [`Bytes`] and [`Scales`]
 //! expressions. The reference dequantisation ([`Format::dequantize_row`]), the tile interpreter and the compiler's
 //! expansion to byte operations all read that value.
 //!

@@ -329,8 +329,8 @@ pub enum Op {
         /// `b1`, broadcast to the tile's shape.
         mask: Option<Value>,
     },
-    /// Reads a part of one quantised block for each of several rows: result [R, n]. The first index is a scalar
-    /// (consecutive rows) or a tile [R]; the last one, the block, is a scalar.
+    /// Reads a part of one quantised block for each of several rows: result `[R, n]`. The first index is a scalar
+    /// (consecutive rows) or a tile `[R]`; the last one, the block, is a scalar.
     LoadBlock {
         /// A view of rank 2 with quantised content.
         view: View,

@@ -15,7 +15,7 @@ use hrx_ir::tile::{Access, Builder, Elem, Kernel, Value, View};
 
 /// Attention with grouped queries, causal by position.
 ///
-/// Token t, at position p = Positions[t], sees the positions 0..=p, with a `window` the last `window` of them. They must
+/// Token t, at position p = `Positions[t]`, sees the positions 0..=p, with a `window` the last `window` of them. They must
 /// have been stored before the launch.
 ///
 /// Slots: NTokens; NCtx (a multiple of 64); HeadStride; Positions `i32 [T]`, each below NCtx; X: the queries

@@ -1,4 +1,4 @@
-//! Requests to loaded kernels: from memory, or from [`Objects`](super::Objects).
+//! Requests to loaded kernels: from memory, or from [`Objects`].
 
 use super::objects::{KernelCache, Objects, Warn};
 use crate::device::{Device, KernelId, open_device};

@@ -6,7 +6,7 @@
 //!                                └────────── kernels: cache or compiler ──────────────────┴──▶ Device::record
 //! ```
 //!
-//! * [`lower`]: chooses kernels, fuses neighbours into them, and negotiates the form in which each activation is stored:
+//! * [`mod@lower`]: chooses kernels, fuses neighbours into them, and negotiates the form in which each activation is stored:
 //!   consumers say what they read, producers write it.
 //! * [`schedule`]: a step's stage follows from what it reads. Steps of one stage run side by side.
 //! * [`plan`]: buffers whose lifetimes do not meet share memory.

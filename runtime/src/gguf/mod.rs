@@ -18,7 +18,7 @@
 //! * `mapping` holds the bytes, `reader` is the checked cursor over them.
 //! * `value` and `metadata` are the key/value pairs, `types` and `tensor` the tensor list.
 //! * `split` finds and checks the shards of a model that is split over several files.
-//! * [`write`] builds files, for tests and for tools that make models.
+//! * [`mod@write`] builds files, for tests and for tools that make models.
 
 mod error;
 mod mapping;

@@ -30,6 +30,9 @@ const MLIR_TESTS: [&str; 12] = [
 /// All targets with tests; documentation has a step of its own.
 const EVERY_TARGET: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
 
+/// The packages whose documentation is read.
+const LIBRARIES: [&str; 5] = ["hrx-ir", "hrx-templates", "hrx-compiler", "hrx-cache", "hrx"];
+
 /// A step: its name and what it does.
 type Step = (&'static str, fn() -> Result<(), String>);
 
@@ -45,6 +48,11 @@ const STEPS: &[Step] = &[
     ("tests", || tests(&EVERY_TARGET)),
     ("mlir", || tests(&[&MLIR[..], &MLIR_TESTS].concat())),
     ("doc tests", || run_command(cargo().args(["test", "--workspace", "--doc"]))),
+    ("documentation", || {
+        let mut doc = cargo();
+        doc.args(["doc", "--no-deps"]).args(LIBRARIES.iter().flat_map(|name| ["--package", name]));
+        run_command(doc.env("RUSTDOCFLAGS", "-D warnings"))
+    }),
     ("examples", || run_command(cargo().args(["build", "--package", "hrx", "--examples"]))),
     ("fuzz", || {
         let mut fuzz = cargo();

@@ -17,7 +17,7 @@
 //! value     = "v" digits          view = "m" digits
 //! ```
 //!
-//! `//` begins a comment. The parser checks names and grammar and leaves the rest to [`super::verify`]; in particular
+//! `//` begins a comment. The parser checks names and grammar and leaves the rest to [`super::verify()`]; in particular
 //! a value may be used before its definition. Memory is proportional to the text, and there is no recursion over it
 //! except for grid expressions, which are limited to [`MAX_NESTING`].
 

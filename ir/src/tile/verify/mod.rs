@@ -3,7 +3,7 @@
 //! What they may rely on afterwards, for all that is reachable from the kernel's interface and body:
 //! * every reference is inside its arena, and every value's [`ValueDef`] says where it is defined;
 //! * every value is defined once, before its uses, in the same block or one around it;
-//! * instructions and their result types follow [`result_type`](super::typing::result_type), loops the rules in `insts.rs`;
+//! * instructions and their result types follow [`result_type`], loops the rules in `insts.rs`;
 //! * each block is the body of one loop, ends in its only `yield`, and loops nest at most [`MAX_NESTING`] deep;
 //! * views, parameters and the grid follow the rules in `interface.rs`.
 //!
