@@ -4,28 +4,12 @@
 //! an access outside ends the test with a signal; bytes between the buffer and its page are checked afterwards.
 
 use hrx_compiler::{LoadedKernel, Target, compile};
-use hrx_ir::tile::interp::{self, BufferId, Memory, Options};
+use hrx_ir::tile::interp::{self, Interpreted, Memory, Options};
 use hrx_ir::tile::{Access, Content, Elem, Kernel, Op, Param, UnaryOp, Value};
 use std::collections::HashMap;
 use std::ptr::NonNull;
 
-/// What a kernel is given in one slot.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// A scalar.
-    I32(i32),
-    /// A scalar.
-    F32(f32),
-    /// A buffer with these bytes.
-    Bytes(Vec<u8>),
-    /// A buffer of so many bytes that must not be read before they are written.
-    Room(usize),
-    /// The buffer of an earlier slot.
-    Same(usize),
-}
-
-/// The bytes of each slot's buffer after a run; none for scalars.
-pub type Buffers = Vec<Option<Vec<u8>>>;
+pub use hrx_ir::tile::interp::{Buffers, Input};
 
 /// What bytes hold that nobody wrote: the interpreter's choice.
 const UNWRITTEN: u8 = 0xA5;
@@ -38,26 +22,7 @@ const CANARY: u8 = 0xC3;
 /// # Errors
 /// What the kernel does that is not defined.
 pub fn interpret(kernel: &Kernel, inputs: &[Input], options: &Options) -> Result<Buffers, interp::Fault> {
-    let mut memory = Memory::new();
-    let mut ids: Vec<Option<BufferId>> = Vec::new();
-    let mut args = Vec::new();
-    for input in inputs {
-        let id = match input {
-            Input::I32(_) | Input::F32(_) => None,
-            Input::Bytes(bytes) => Some(memory.add(bytes.clone())),
-            Input::Room(n) => Some(memory.add_uninit(*n)),
-            Input::Same(slot) => ids[*slot],
-        };
-        ids.push(id);
-        args.push(match (input, id) {
-            (Input::I32(n), _) => interp::Arg::I32(*n),
-            (Input::F32(x), _) => interp::Arg::F32(*x),
-            (_, Some(id)) => interp::Arg::buffer(id),
-            (_, None) => panic!("{input:?} names a scalar's slot"),
-        });
-    }
-    interp::run(kernel, &args, &mut memory, options)?;
-    Ok(ids.into_iter().map(|id| id.map(|id| memory.bytes(id).to_vec())).collect())
+    Interpreted::run(kernel, inputs, options).map(|done| done.buffers())
 }
 
 /// At which end a buffer touches a page that can't be accessed.

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use hrx::gguf::GgmlType;
 use hrx::gguf::write::Builder;
-use hrx_ir::quant::{Format, Scales};
+use hrx_ir::quant::Format;
 
 /// Pseudo-random numbers (xorshift64*), the same on every machine.
 #[derive(Clone, Debug)]
@@ -144,33 +144,9 @@ impl Writer {
             _ => {
                 let format = Format::from_ggml_id(ty.id()).expect("a type that kernels read");
                 assert_eq!(cols % format.block, 0, "{name}: whole blocks of {}", format.name);
-                (0..n / format.block).flat_map(|_| self.block(format, bound)).collect()
+                (0..n / format.block).flat_map(|_| format.random_block(bound, || self.random.bits())).collect()
             }
         };
         self.file.tensor(name, &[u64::from(cols), u64::from(rows)], ty, data);
-    }
-
-    /// A block of random codes, its scale such that elements lie within about `bound`.
-    fn block(&mut self, f: &Format, bound: f32) -> Vec<u8> {
-        let mut block: Vec<u8> = (0..f.block_bytes).map(|_| self.random.bits() as u8).collect();
-        let mut set = |scales: Scales, to: f32| {
-            let at = match scales {
-                Scales::One { at, .. } | Scales::Scaled { at, .. } => at as usize,
-            };
-            block[at..at + 2].copy_from_slice(&f16::from_f32(to).to_le_bytes());
-        };
-        // Integer factors of a scale reach 63 or 127.
-        let factor = |s: Scales| match s {
-            Scales::One { .. } => 1.0,
-            Scales::Scaled { signed: true, .. } => 127.0,
-            Scales::Scaled { .. } => 63.0,
-        };
-        let half = f.max_code as f32 / 2.0;
-        set((f.scales)(), bound / half / factor((f.scales)()));
-        if let Some(mins) = f.mins {
-            let sign = if matches!(mins(), Scales::One { negate: true, .. }) { -1.0 } else { 1.0 };
-            set(mins(), sign * bound / factor(mins()));
-        }
-        block
     }
 }

@@ -15,6 +15,7 @@
 //! The layouts follow GGML's block structures as the GGUF specification and `gguf-py`'s `quants` module describe them.
 
 mod expr;
+mod random;
 mod table;
 
 pub use expr::{Bytes, Scales};

@@ -1,7 +1,7 @@
 //! Runs templates through the tile interpreter, with arguments by slot, and makes inputs.
 
 use half::f16;
-use hrx_ir::quant::{Format, Scales};
+use hrx_ir::quant::Format;
 use hrx_ir::tile::interp::{Arg, BufferId, Memory, Options, run};
 use hrx_ir::tile::{Elem, verify};
 use hrx_templates::{Slot, Template};
@@ -117,19 +117,7 @@ impl Random {
 
     /// Random blocks with scales of a sensible size.
     pub fn blocks(&mut self, format: &Format, n: usize) -> Vec<u8> {
-        let size = format.block_bytes as usize;
-        let mut bytes: Vec<u8> = (0..n * size).map(|_| self.bits() as u8).collect();
-        let place = |s: Scales| match s {
-            Scales::One { at, .. } | Scales::Scaled { at, .. } => at as usize,
-        };
-        let places = [Some((format.scales)()), format.mins.map(|m| m())];
-        for block in bytes.chunks_exact_mut(size) {
-            for at in places.iter().flatten().cloned().map(place) {
-                let scale = f16::from_f64(0.002 + 0.02 * self.unit().abs());
-                block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
-            }
-        }
-        bytes
+        (0..n).flat_map(|_| format.random_block(0.3, || self.bits())).collect()
     }
 }
 

@@ -97,6 +97,14 @@ impl Memory {
         self.bytes(id).chunks_exact(elem.bytes() as usize).map(decode).collect()
     }
 
+    /// Whether a byte of the buffer holds something.
+    ///
+    /// # Panics
+    /// If the id is another memory's, or the byte is behind the buffer's end.
+    pub fn is_written(&self, id: BufferId, byte: usize) -> bool {
+        self.buffers[id.0].written.as_ref().is_none_or(|w| w[byte])
+    }
+
     /// The first byte of the buffer that holds nothing, if there is one.
     ///
     /// # Panics

@@ -39,10 +39,12 @@ mod launch;
 mod memory;
 mod race;
 mod shape;
+mod slots;
 
 pub use fault::{Fault, FaultKind, Site};
 pub use launch::run;
 pub use memory::{BufferId, Memory};
+pub use slots::{Buffers, Input, Interpreted};
 
 /// How float arithmetic rounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -63,12 +65,15 @@ pub struct Options {
     pub fuel: u64,
     /// Whether a byte that one program writes and another one touches is a fault.
     pub check_races: bool,
+    /// How many programs are run at most: if the grid has more, so many of it, evenly spread, the first and the last among
+    /// them.
+    pub most_programs: u32,
 }
 
 impl Default for Options {
-    /// The oracle's arithmetic, 10⁹ instructions, races checked.
+    /// The oracle's arithmetic, 10⁹ instructions, races checked, all programs.
     fn default() -> Options {
-        Options { precision: Precision::F64, fuel: 1_000_000_000, check_races: true }
+        Options { precision: Precision::F64, fuel: 1_000_000_000, check_races: true, most_programs: u32::MAX }
     }
 }
 
@@ -100,7 +105,7 @@ impl Arg {
 /// What a run did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// Programs of the grid.
+    /// Programs that were run.
     pub programs: u64,
     /// Instructions executed, all programs together.
     pub instructions: u64,
