@@ -219,13 +219,13 @@ fn shown([major, minor, patch]: [i32; 3]) -> String {
     format!("{major}.{minor}.{patch}")
 }
 
-/// Where the emulator's library may be: in the program's folder, in `lib` beside that, and for programs that cargo puts
-/// one folder deeper (tests, examples) in the folder above.
+/// Where the emulator's library may be: in the program's folder, in `lib` beside that, and where cargo puts it for
+/// programs that it builds.
 fn beside_program() -> Vec<PathBuf> {
     let program = std::env::current_exe().unwrap_or_default();
     let dir = program.parent().unwrap_or(Path::new("."));
     let up = dir.parent().unwrap_or(dir);
-    [dir.to_path_buf(), up.join("lib"), up.to_path_buf()].map(|d| d.join("libamdhip64.so")).into()
+    [dir.to_path_buf(), up.join("lib"), dir.join("deps")].map(|d| d.join("libamdhip64.so")).into()
 }
 
 #[cfg(test)]
