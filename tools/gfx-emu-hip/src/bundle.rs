@@ -202,7 +202,11 @@ mod tests {
 
     #[test]
     fn a_code_object_is_as_long_as_its_headers_say() {
-        let text = "kernel @k(m0: out i32[32]) { v0: i32 = const 0 v1: i32[32] = iota 0 store m0[v0], v1 }";
+        let text = "kernel @k(m0: inout f32[32]) {
+            v0: i32 = const 0
+            v1: f32[32] = load m0[v0]
+            store m0[v0], v1
+        }";
         let chip = find("gfx1100").expect("a chip");
         let kernel = hrx_ir::tile::parse_kernel(text).expect("a kernel");
         let object = hrx_compiler::compile(&kernel, &hrx_compiler::Target::Amd(chip)).expect("compiles").object;
