@@ -79,15 +79,47 @@ impl Operand {
     }
 }
 
+/// An operand as it is written: what it is, and what happens to it before the operation sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Written {
+    /// What it is.
+    pub base: Base,
+    /// Whether it is negated, after its sign was dropped.
+    pub neg: bool,
+    /// Whether its sign is dropped.
+    pub abs: bool,
+    /// Whether a part of a register is extended with its sign (SDWA).
+    pub sext: bool,
+    /// Which half of a register it is: the high one, if set.
+    pub half: Option<bool>,
+}
+
+/// What an operand is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Base {
+    /// Registers.
+    Regs(Regs),
+    /// A whole number, sign-extended to 64 bits, or a literal's bits.
+    Whole(u64),
+    /// A fraction, by the bits of its `f64`: what bits it has depends on the operation's type.
+    Fraction(u64),
+    /// Anything else.
+    Name(String),
+}
+
 /// One operation. An instruction has two if it is a pair (VOPD).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Op {
     /// Mnemonic without the suffix for the encoding: `v_add_f32`. Of a pair's operation, that of the operation alone.
     pub name: String,
+    /// The suffix for the encoding, as `_e64_dpp`; often none.
+    pub encoding: &'static str,
     /// Whether lanes exchange values on the way (DPP), or parts of registers are taken (SDWA).
     pub rearranged: bool,
     /// Operands in order, results first.
     pub operands: Vec<Operand>,
+    /// The same operands with all that is written of them.
+    pub written: Vec<Written>,
     /// What follows them: `offset:16`, `offen`, `glc`.
     pub modifiers: Vec<String>,
 }
@@ -100,7 +132,18 @@ impl Op {
 
     /// The number after `name:`.
     pub fn modifier(&self, name: &str) -> Option<u32> {
-        self.modifiers.iter().find_map(|m| number(m.strip_prefix(name)?.strip_prefix(':')?))
+        number(self.setting(name)?)
+    }
+
+    /// The text after `name:`.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.modifiers.iter().find_map(|m| m.strip_prefix(name)?.strip_prefix(':'))
+    }
+
+    /// The numbers in brackets after `name:`, as in `op_sel:[0,1]`.
+    pub fn list(&self, name: &str) -> Option<Vec<u32>> {
+        let inside = self.setting(name)?.strip_prefix('[')?.strip_suffix(']')?;
+        inside.split(',').map(number).collect()
     }
 }
 
@@ -143,12 +186,13 @@ const ENCODINGS: &[(&str, bool)] =
 fn op(text: &str) -> Op {
     let text = text.trim();
     let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let (name, rearranged) = ENCODINGS
+    let (name, encoding, rearranged) = ENCODINGS
         .iter()
-        .find_map(|&(suffix, changes)| Some((mnemonic.strip_suffix(suffix)?, changes)))
-        .unwrap_or((mnemonic, false));
+        .find_map(|&(suffix, changes)| Some((mnemonic.strip_suffix(suffix)?, suffix, changes)))
+        .unwrap_or((mnemonic, "", false));
     let name = name.strip_prefix("v_dual_").map_or_else(|| name.to_string(), |rest| format!("v_{rest}"));
-    let mut op = Op { name, rearranged, operands: Vec::new(), modifiers: Vec::new() };
+    let (operands, written, modifiers) = (Vec::new(), Vec::new(), Vec::new());
+    let mut op = Op { name, encoding, rearranged, operands, written, modifiers };
     for piece in split(rest) {
         let mut words = piece.split_whitespace();
         let Some(first) = words.next() else { continue };
@@ -156,7 +200,9 @@ fn op(text: &str) -> Op {
         if is_modifier(first) {
             op.modifiers.push(first.into());
         } else {
-            op.operands.push(operand(first));
+            let found = written_as(first);
+            op.operands.push(operand(first, &found));
+            op.written.push(found);
         }
         op.modifiers.extend(words.map(String::from));
     }
@@ -187,18 +233,62 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-fn operand(word: &str) -> Operand {
+/// What a word says: `-v0`, `|v0|`, `-|v0|`, `neg(v0)`, `sext(v0)`, `v0.l`, `-1`, `0.5`, `off`.
+fn written_as(word: &str) -> Written {
+    let mut found = Written { base: Base::Name(word.into()), neg: false, abs: false, sext: false, half: None };
+    if let Some(base) = plain(word) {
+        return Written { base, ..found };
+    }
+    let mut rest = word;
+    loop {
+        if let Some(inner) = rest.strip_prefix('|').and_then(|r| r.strip_suffix('|')) {
+            (found.abs, rest) = (true, inner);
+        } else if let Some((change @ ("neg" | "abs" | "sext"), inside)) =
+            rest.strip_suffix(')').and_then(|r| r.split_once('('))
+        {
+            match change {
+                "neg" => found.neg = true,
+                "abs" => found.abs = true,
+                _ => found.sext = true,
+            }
+            rest = inside;
+        } else if let Some(half) = rest.strip_suffix(".l").or_else(|| rest.strip_suffix(".h")) {
+            (found.half, rest) = (Some(rest.ends_with('h')), half);
+        } else if let (Some(inner), false) = (rest.strip_prefix('-'), found.neg) {
+            (found.neg, rest) = (true, inner);
+        } else {
+            break;
+        }
+    }
+    match plain(rest) {
+        Some(base) => Written { base, ..found },
+        None => Written { neg: false, abs: false, sext: false, half: None, ..found },
+    }
+}
+
+/// Registers or a number, with nothing around them.
+fn plain(word: &str) -> Option<Base> {
     if let Some(regs) = registers(word) {
-        return Operand::Regs(regs);
+        return Some(Base::Regs(regs));
     }
-    if let Some(n) = number(word) {
-        return Operand::Number(n);
+    let (negative, digits) = word.strip_prefix('-').map_or((false, word), |rest| (true, rest));
+    let sign = |n: u64| Base::Whole(if negative { n.wrapping_neg() } else { n });
+    if let Some(hex) = digits.strip_prefix("0x") {
+        return u64::from_str_radix(hex, 16).ok().map(sign);
     }
-    // `-v0`, `|v0|`, `-|v0|`, `neg(v0)`, `sext(v0)`, `v0.l`.
-    let inner = word.trim_start_matches('-').trim_matches('|');
-    let inner = inner.split_once('(').map_or(inner, |(_, inside)| inside.trim_end_matches(')'));
-    let inner = inner.strip_suffix(".l").or_else(|| inner.strip_suffix(".h")).unwrap_or(inner);
-    registers(inner).map_or_else(|| Operand::Other(word.into()), Operand::Changed)
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let whole = digits.parse::<u64>().ok().map(sign);
+    whole.or_else(|| word.parse::<f64>().ok().map(|x| Base::Fraction(x.to_bits())))
+}
+
+fn operand(word: &str, written: &Written) -> Operand {
+    match &written.base {
+        Base::Regs(regs) if registers(word).is_some() => Operand::Regs(*regs),
+        Base::Regs(regs) => Operand::Changed(*regs),
+        _ => number(word).map_or_else(|| Operand::Other(word.into()), Operand::Number),
+    }
 }
 
 fn registers(word: &str) -> Option<Regs> {

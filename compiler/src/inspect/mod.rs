@@ -7,9 +7,9 @@
 //! HSACO ──hsaco──▶ kernels ──disasm──▶ text ──asm──▶ instructions ──flow──▶ blocks, loops ──▶ report ──▶ text
 //! ```
 
-mod asm;
+pub mod asm;
 mod banks;
-mod class;
+pub mod class;
 mod diff;
 mod flow;
 mod follow;

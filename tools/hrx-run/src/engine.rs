@@ -267,8 +267,9 @@ impl<'a> Engine<'a> {
         }
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         line(format!(
-            "memory: weights {:.1} MiB (mapped from the file), KV cache {:.1} MiB for {} tokens, activations {:.1} MiB",
+            "memory: weights {:.1} MiB ({}), KV cache {:.1} MiB for {} tokens, activations {:.1} MiB",
             mib(summary.tensor_bytes),
+            if self.model.kernels().device().copies_data() { "copied to the device" } else { "mapped from the file" },
             mib(self.session.kv_bytes()),
             self.session.n_ctx(),
             mib(self.session.activation_bytes())

@@ -16,11 +16,11 @@ pub const SUCCESS: c_int = 0;
 pub const OUT_OF_MEMORY: c_int = 2;
 /// `hipErrorNoDevice`.
 pub const NO_DEVICE: c_int = 100;
+/// `hipErrorInvalidDevice`.
+pub const INVALID_DEVICE: c_int = 101;
 
 /// `hipDeviceAttributeIntegrated`.
 pub const ATTRIBUTE_INTEGRATED: c_int = 16;
-/// `hipDeviceAttributeWarpSize`.
-pub const ATTRIBUTE_WARP_SIZE: c_int = 87;
 
 /// `hipMemcpyHostToDevice`.
 pub const HOST_TO_DEVICE: c_int = 1;
@@ -85,6 +85,7 @@ impl Words {
         let said = |f: unsafe extern "C" fn(c_int) -> *const c_char| {
             // SAFETY: hipGetErrorName and hipGetErrorString take any number and return a constant string or null.
             let text = unsafe { f(status) };
+            // SAFETY: it is not null, so a string that ends with 0 and stays.
             let text = if text.is_null() { c"" } else { unsafe { CStr::from_ptr(text) } };
             text.to_string_lossy().into_owned()
         };
@@ -159,8 +160,6 @@ functions! {
         hipDeviceGetPCIBusId(name: *mut c_char, len: c_int, device: c_int);
         /// A number of it.
         hipDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int);
-        /// Its properties in the older layout.
-        hipGetDeviceProperties(properties: *mut c_void, device: c_int);
         /// Its memory.
         hipDeviceTotalMem(bytes: *mut usize, device: c_int);
         /// Its memory, free and in all.
@@ -229,6 +228,14 @@ functions! {
         hipGraphExecDestroy(executable: Handle);
         /// Ends a graph.
         hipGraphDestroy(graph: Handle);
+    }
+}
+
+functions! {
+    /// What libraries had before ROCm 6.
+    OldProperties {
+        /// A device's properties in the older layout.
+        hipGetDeviceProperties(properties: *mut c_void, device: c_int);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::device::DeviceError;
 use std::sync::{Arc, Mutex};
 
 /// Bytes of each buffer through which data goes to the device or comes from it.
-const STAGING: usize = 1 << 20;
+const STAGING: usize = 4 << 20;
 
 /// Buffers on the way to the device: while one is copied from, the next is filled.
 const STAGES: usize = 4;
@@ -158,13 +158,14 @@ unsafe impl Send for Staging {}
 
 impl Staging {
     fn new(context: &Context) -> Result<Staging, DeviceError> {
-        // SAFETY: the calls write a handle each.
         let pinned = || {
+            // SAFETY: the call writes a handle.
             let address =
                 context.call(|l| made(|p| unsafe { l.hip.hipHostMalloc(p, STAGING, HOST_MALLOC_DEFAULT) }))?;
             Ok::<_, DeviceError>(Pinned { address })
         };
         let stage = |_| {
+            // SAFETY: the call writes a handle.
             let event =
                 context.call(|l| made(|e| unsafe { l.hip.hipEventCreateWithFlags(e, EVENT_DISABLE_TIMING) }))?;
             Ok::<_, DeviceError>(Stage { memory: pinned()?, event, recorded: false })

@@ -1,7 +1,8 @@
 //! The devices that HIP's runtime offers, and which of them is used.
 
 use super::api::{
-    ARCH_NAME, ARCH_NAME_BYTES, ARCH_NAME_R0600, ATTRIBUTE_INTEGRATED, HipError, NO_DEVICE, PROPERTY_BYTES,
+    ARCH_NAME, ARCH_NAME_BYTES, ARCH_NAME_R0600, ATTRIBUTE_INTEGRATED, HipError, INVALID_DEVICE, NO_DEVICE,
+    PROPERTY_BYTES,
 };
 use super::library::Library;
 use crate::device::kfd::{Gpu, Kind, Override, Topology};
@@ -48,7 +49,8 @@ pub fn found(library: &Library) -> Result<Vec<Found>, FindError> {
     // SAFETY: the calls take a number and write one.
     let counted = unsafe { library.hip.hipInit(0).and_then(|()| library.hip.hipGetDeviceCount(&raw mut count)) };
     match counted {
-        Err(e) if e.status == NO_DEVICE => return Ok(Vec::new()),
+        // Without any device hipInit of 5.2 says the latter.
+        Err(e) if [NO_DEVICE, INVALID_DEVICE].contains(&e.status) => return Ok(Vec::new()),
         other => other?,
     }
     (0..count).map(|index| device(library, index)).collect()
@@ -60,6 +62,9 @@ pub enum FindError {
     /// A call failed.
     #[error(transparent)]
     Call(#[from] HipError),
+    /// The library has neither of the functions that say which processor a device is.
+    #[error("the library has no hipGetDeviceProperties, which says what processor a device is")]
+    NoProperties,
     /// There is no processor's name where it should be.
     #[error("device {index}: its properties are in a layout that is not known: no processor's name at byte {offset}")]
     Layout {
@@ -80,6 +85,7 @@ fn device(library: &Library, index: c_int) -> Result<Found, FindError> {
     }
     // SAFETY: the calls write at most as many characters as they are told, with a 0 at the end.
     let name = text(|to, len| unsafe { hip.hipDeviceGetName(to, len, index) })?;
+    // SAFETY: as above.
     let pci = text(|to, len| unsafe { hip.hipDeviceGetPCIBusId(to, len, index) })?;
     let arch = arch_name(library, index)?;
     let chip = amd::for_processor(arch.split(':').next().unwrap_or_default());
@@ -93,9 +99,12 @@ fn arch_name(library: &Library, index: c_int) -> Result<String, FindError> {
     let mut properties = vec![0u64; PROPERTY_BYTES / 8];
     let to = properties.as_mut_ptr().cast();
     // SAFETY: the room is more than any layout takes.
-    let offset = match &library.properties {
-        Some(new) => unsafe { new.hipGetDevicePropertiesR0600(to, index) }.map(|()| ARCH_NAME_R0600)?,
-        None => unsafe { library.hip.hipGetDeviceProperties(to, index) }.map(|()| ARCH_NAME)?,
+    let offset = match (&library.properties, &library.old_properties) {
+        // SAFETY: see above.
+        (Some(new), _) => unsafe { new.hipGetDevicePropertiesR0600(to, index) }.map(|()| ARCH_NAME_R0600)?,
+        // SAFETY: see above.
+        (None, Some(old)) => unsafe { old.hipGetDeviceProperties(to, index) }.map(|()| ARCH_NAME)?,
+        (None, None) => return Err(FindError::NoProperties),
     };
     let bytes: Vec<u8> = properties.iter().flat_map(|w| w.to_ne_bytes()).collect();
     let name = &bytes[offset..offset + ARCH_NAME_BYTES];
@@ -166,4 +175,79 @@ pub fn warnings(
         Err(e) => said.push(e.to_string()),
     }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::kfd::PciAddress;
+
+    fn device(index: i32, arch: &str, kind: Kind) -> Found {
+        let processor = arch.split(':').next().unwrap_or_default();
+        let chip = amd::for_processor(processor);
+        let (name, pci) = (format!("GPU {index}"), format!("0000:0{index}:00.0"));
+        Found { index, name, arch: arch.into(), chip, kind, pci, memory: 8 << 30 }
+    }
+
+    fn chosen(devices: &[Found], number: Option<usize>) -> Result<i32, String> {
+        choose(devices, number).map(|d| d.index)
+    }
+
+    #[test]
+    fn a_card_goes_before_an_integrated_gpu() {
+        use Kind::{Discrete, Integrated};
+        let apu = device(0, "gfx1036", Integrated);
+        let card = device(1, "gfx1100", Discrete);
+        let other = device(2, "gfx90a:sramecc+:xnack-", Discrete);
+        assert_eq!(chosen(&[apu.clone(), card.clone(), other.clone()], None), Ok(1));
+        assert_eq!(chosen(std::slice::from_ref(&apu), None), Ok(0));
+        assert_eq!(chosen(&[apu.clone(), card.clone(), other.clone()], Some(2)), Ok(2));
+        assert_eq!(chosen(&[apu.clone(), card.clone()], Some(0)), Ok(0));
+        assert_eq!(
+            chosen(&[apu, card], Some(2)),
+            Err("there is no hip:2: hip:0 is GPU 0 (gfx1036, integrated); hip:1 is GPU 1 (gfx1100, discrete)".into())
+        );
+        assert_eq!(chosen(&[], None), Err("HIP finds no device".into()));
+        assert_eq!(other.processor(), "gfx90a");
+    }
+
+    #[test]
+    fn unknown_processors_are_named_and_refused() {
+        let old = device(0, "gfx803", Kind::Discrete);
+        let apu = device(1, "gfx1103", Kind::Integrated);
+        let none = "no code is generated for any processor that is there: hip:0 is GPU 0 (gfx803, discrete)";
+        assert_eq!(chosen(std::slice::from_ref(&old), None), Err(none.into()));
+        let both = [old, apu];
+        assert_eq!(chosen(&both, Some(0)), Err("no code is generated for gfx803, which GPU 0 is".into()));
+        assert_eq!(chosen(&both, None), Ok(1));
+        assert_eq!(
+            warnings(&both[1], &both, None, |_| None),
+            ["GPU 0 is not used: no code is generated for gfx803; using GPU 1 instead"]
+        );
+    }
+
+    #[test]
+    fn an_override_in_force_is_said() {
+        let gpu = Gpu {
+            index: 0,
+            node: 1,
+            processor: "gfx1103".into(),
+            chip: amd::find("gfx1103"),
+            kind: Kind::Integrated,
+            memory: 4 << 30,
+            pci: PciAddress { domain: 0, location: 0 },
+            render_minor: Some(128),
+            simds: 24,
+        };
+        let topology = Topology { gpus: vec![gpu], hidden: Vec::new() };
+        let devices = [device(0, "gfx1100", Kind::Integrated)];
+        let said = |set: Option<&str>| {
+            let variable = |name: &str| set.filter(|_| name == "HSA_OVERRIDE_GFX_VERSION").map(String::from);
+            warnings(&devices[0], &devices, Some(&topology), variable)
+        };
+        let over = said(Some("11.0.0"));
+        assert!(over.len() == 1 && over[0].contains("takes the gfx1103 at PCI 0000:00:00.0 for a gfx1100"), "{over:?}");
+        assert_eq!(said(None), ["HIP calls the GPU at PCI 0000:00:00.0 a gfx1100, the kernel's driver a gfx1103"]);
+        assert!(said(Some("11"))[0].contains("not three numbers"));
+    }
 }

@@ -154,8 +154,8 @@ impl HipRecorded {
             };
         }
         match (&self.way, graphs) {
-            // SAFETY: graph and stream are this device's.
             (Way::Graph(graph), Some(graphs)) => {
+                // SAFETY: graph and stream are this device's.
                 context.call(|_| unsafe { graphs.hipGraphLaunch(*graph, context.stream) })
             }
             _ => context.call(|library| self.launches.iter().try_for_each(|l| l.launch(library, context.stream))),

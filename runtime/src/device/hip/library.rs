@@ -1,8 +1,7 @@
 //! HIP's library, opened when it is needed. Nothing of ROCm is there when this is built.
 
-use super::api::{Emulator, Functions, Graphs, HipError, Missing, Properties, Words};
+use super::api::{Emulator, Functions, Graphs, HipError, Missing, OldProperties, Properties, Words};
 use std::ffi::{CString, c_int};
-use std::fmt::Write;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
@@ -20,11 +19,14 @@ const ROCM: &str = "/opt/rocm";
 pub enum LibraryError {
     /// None could be opened.
     #[error(
-        "HIP's library is not there: {tried}. It comes with ROCm's runtime; {VARIABLE} names it where it is elsewhere"
+        "HIP's library is not there: no libamdhip64.so of version 7, 6 or 5 where the dynamic loader looks or in {rocm}\
+         {odd}. It comes with ROCm's runtime; {VARIABLE} names it where it is elsewhere"
     )]
     NotFound {
-        /// What was tried, and what came of it.
-        tried: String,
+        /// ROCm's folder.
+        rocm: PathBuf,
+        /// Those that are there and can't be opened, and why.
+        odd: String,
     },
     /// One that was asked for can't be opened.
     #[error("{path} can't be opened: {reason}")]
@@ -70,6 +72,8 @@ pub struct Library {
     pub graphs: Option<Graphs>,
     /// Properties in the layout of ROCm 6, where it has them.
     pub properties: Option<Properties>,
+    /// Properties in the older layout, where it has those.
+    pub old_properties: Option<OldProperties>,
     emulator: Option<Emulator>,
     /// What it was opened as.
     pub path: PathBuf,
@@ -89,14 +93,15 @@ impl Library {
             return Library::open_at(&path);
         }
         let rocm = std::env::var_os("ROCM_PATH").map_or(ROCM.into(), PathBuf::from).join("lib");
-        let mut tried = String::new();
+        let mut odd = String::new();
         for path in NAMES.iter().map(PathBuf::from).chain(NAMES.iter().map(|n| rocm.join(n))) {
             match open(&path) {
                 Ok(library) => return Library::with(library, &path),
-                Err(e) => note(&mut tried, &path, &e),
+                Err(reason) if is_nowhere(&path, &reason) => {}
+                Err(reason) => odd += &format!("; {}: {reason}", path.display()),
             }
         }
-        Err(LibraryError::NotFound { tried })
+        Err(LibraryError::NotFound { rocm, odd })
     }
 
     /// The library of that path.
@@ -145,6 +150,7 @@ impl Library {
             hip,
             graphs: Graphs::load(&library, words).ok(),
             properties: Properties::load(&library, words).ok(),
+            old_properties: OldProperties::load(&library, words).ok(),
             emulator: Emulator::load(&library, words).ok(),
             path: path.into(),
             version: parts(version),
@@ -188,15 +194,9 @@ fn open(path: &Path) -> Result<libloading::Library, String> {
     })
 }
 
-/// Adds an attempt. That a name is nowhere is the normal case and said in short; what else went wrong is said in full.
-fn note(tried: &mut String, path: &Path, reason: &str) {
-    let nowhere = reason.starts_with(&*path.to_string_lossy()) && reason.contains("No such file");
-    let between = if tried.is_empty() { "" } else { ", " };
-    // Writing to a string does not fail.
-    let _ = match nowhere {
-        true => write!(tried, "{between}no {}", path.display()),
-        false => write!(tried, "{between}{}: {reason}", path.display()),
-    };
+/// Whether the loader says that there is no such file, and not that something it needs is missing.
+fn is_nowhere(path: &Path, reason: &str) -> bool {
+    reason.starts_with(&*path.to_string_lossy()) && reason.contains("No such file")
 }
 
 fn words(library: &libloading::Library) -> Result<Words, Missing> {
@@ -219,13 +219,13 @@ fn shown([major, minor, patch]: [i32; 3]) -> String {
     format!("{major}.{minor}.{patch}")
 }
 
-/// Where the emulator's library may be: in the program's folder, in `lib` beside that, and for programs that cargo puts
-/// one folder deeper (tests, examples) in the folder above.
+/// Where the emulator's library may be: in the program's folder, in `lib` beside that, and where cargo puts it for
+/// programs that it builds.
 fn beside_program() -> Vec<PathBuf> {
     let program = std::env::current_exe().unwrap_or_default();
     let dir = program.parent().unwrap_or(Path::new("."));
     let up = dir.parent().unwrap_or(dir);
-    [dir.to_path_buf(), up.join("lib"), up.to_path_buf()].map(|d| d.join("libamdhip64.so")).into()
+    [dir.to_path_buf(), up.join("lib"), dir.join("deps")].map(|d| d.join("libamdhip64.so")).into()
 }
 
 #[cfg(test)]
@@ -249,12 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_told_in_short_unless_there_is_more_to_say() {
-        let mut text = String::new();
-        let gone = "liba.so.7: cannot open shared object file: No such file or directory";
-        note(&mut text, Path::new("liba.so.7"), gone);
-        let other = "libb.so.1: cannot open shared object file: No such file or directory";
-        note(&mut text, Path::new("liba.so.6"), other);
-        assert_eq!(text, format!("no liba.so.7, liba.so.6: {other}"));
+    fn a_library_that_lacks_another_is_not_taken_for_absent() {
+        let path = Path::new("liba.so.7");
+        assert!(is_nowhere(path, "liba.so.7: cannot open shared object file: No such file or directory"));
+        assert!(!is_nowhere(path, "libb.so.1: cannot open shared object file: No such file or directory"));
     }
 }

@@ -78,6 +78,9 @@ fn what_cant_be_done_is_said_in_one_line() {
         (Path::new("/"), &["-p", "x"], &["/"]),
         (&good, &["-f", "/nowhere/prompt.txt"], &["/nowhere/prompt.txt", "read", "No such file"]),
         (&good, &["-p", "x", "--device", "abacus"], &["no device abacus", "cpu"]),
+        (&good, &["-p", "x", "--device", "hip:x"], &["no device hip:x", "hip:N"]),
+        (&good, &["-p", "x", "--device", "emu:gfx1"], &["target gfx1: unknown"]),
+        (&good, &["-p", "x", "--device", "emu:host"], &["emu:host can't be used", "no GPU's processor"]),
         (&good, &["--tokens", "1,320"], &["token 320", "320"]),
         (&good, &["-p", "hello there", "-c", "4"], &["context of 4 tokens"]),
         (&good, &["-p", ""], &["prompt is empty"]),
@@ -105,4 +108,16 @@ fn a_context_too_large_for_memory_says_how_much_it_wants() {
     let ran = ran(&mut limited);
     let error = ran.error();
     assert!(error.contains("KV cache") && error.contains("memory"), "{error}");
+}
+
+#[test]
+fn a_gpu_that_cannot_be_used_is_one_line_that_says_why() {
+    for device in ["hip", "hip:0", "emu:gfx1100"] {
+        let ran = ran(command(&small(), &["-p", "x", "--device", device]).env("HRX_HIP_LIBRARY", "/nowhere/hip.so"));
+        let error = ran.error();
+        let begin = format!("{device} can't be used: /nowhere/hip.so can't be opened: ");
+        assert!(error.contains(&begin) && ran.out.is_empty(), "{error}");
+    }
+    let ran = ran(command(&small(), &["-p", "x", "--device", "hip"]).env("HRX_HIP_LIBRARY", "libm.so.6"));
+    assert!(ran.error().contains("libm.so.6 has no hipGetErrorName: it is not HIP's library"), "{}", ran.error());
 }

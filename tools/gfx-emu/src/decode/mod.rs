@@ -1,0 +1,138 @@
+//! Decoding, once for each code object: LLVM's disassembly becomes instructions that need no text any more.
+
+mod dpp;
+mod inst;
+mod memory;
+mod names;
+mod source;
+mod uniform;
+mod vector;
+
+pub use inst::*;
+
+use crate::Error;
+use hrx_compiler::disasm::{LineKind, disassemble};
+use hrx_compiler::hsaco::Generation;
+use hrx_compiler::inspect::asm::{self, Op};
+use hrx_compiler::inspect::class;
+use hrx_compiler::target::amd::{Chip, Fp8};
+
+type Result<T> = std::result::Result<T, String>;
+
+/// What decoding depends on beside the text.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    pub chip: &'a Chip,
+    pub generation: Generation,
+    /// Lanes of a wave.
+    pub wave: u32,
+    /// Whether 8-bit floats are FNUZ.
+    pub fnuz: bool,
+}
+
+impl<'a> Context<'a> {
+    /// Of a chip, for waves of so many lanes.
+    pub fn new(chip: &'a Chip, generation: Generation, wave: u32) -> Context<'a> {
+        let fnuz = chip.fp8.is_some_and(|f| f.value == Fp8::Fnuz);
+        Context { chip, generation, wave, fnuz }
+    }
+}
+
+/// A piece of code, decoded.
+#[derive(Debug)]
+pub struct Code {
+    pub insts: Vec<Inst>,
+    /// Disassembly of each instruction.
+    pub texts: Vec<String>,
+    /// The instruction at each word; [`Code::NONE`] where none starts.
+    at: Vec<u32>,
+    /// Where the code starts in the code object.
+    pub address: u64,
+}
+
+impl Code {
+    /// No instruction.
+    pub const NONE: u32 = u32::MAX;
+
+    /// Decodes code. What is not known is an error when it is reached.
+    ///
+    /// # Errors
+    /// If the disassembler does not know the chip.
+    pub fn new(context: &Context<'_>, processor: &str, address: u64, bytes: &[u8]) -> std::result::Result<Code, Error> {
+        let lines = disassemble(processor, context.wave, bytes)?;
+        let mut code = Code {
+            insts: Vec::with_capacity(lines.len()),
+            texts: Vec::with_capacity(lines.len()),
+            at: vec![Code::NONE; bytes.len().div_ceil(4)],
+            address,
+        };
+        for line in lines {
+            if line.kind == LineKind::Padding {
+                continue;
+            }
+            let word = line.bytes.first_chunk().map_or(0, |w| u32::from_le_bytes(*w));
+            let next = (line.offset + line.bytes.len()) as u32;
+            code.at[line.offset / 4] = code.insts.len() as u32;
+            let inst = asm::Inst::parse(line.offset, line.bytes.len(), &line.text);
+            let body = match line.kind {
+                LineKind::Instruction => body(&inst.ops, context, word, next),
+                _ => Err("no instruction of the chip".into()),
+            };
+            code.insts.push(Inst {
+                body: body.unwrap_or_else(|reason| Body::Unknown(reason.into())),
+                class: class::class(inst.name()) as u8,
+                offset: line.offset as u32,
+            });
+            code.texts.push(line.text);
+        }
+        code.resolve();
+        Ok(code)
+    }
+
+    /// Jumps become numbers of instructions.
+    fn resolve(&mut self) {
+        let at = &self.at;
+        let index = |offset: u32| at.get(offset as usize / 4).copied().unwrap_or(Code::NONE);
+        for inst in &mut self.insts {
+            if let Body::Control(Control::Branch(_, to) | Control::Call(_, to)) = &mut inst.body {
+                *to = index(*to);
+            }
+        }
+    }
+
+    /// The number of the instruction at an offset.
+    pub fn index(&self, offset: u64) -> Option<usize> {
+        let found = *self.at.get(usize::try_from(offset / 4).ok()?)?;
+        (found != Code::NONE && offset.is_multiple_of(4)).then_some(found as usize)
+    }
+
+    /// The offset of an instruction, or of the end.
+    pub fn offset(&self, index: usize) -> u64 {
+        self.insts.get(index).map_or(4 * self.at.len() as u64, |i| i.offset.into())
+    }
+}
+
+fn body(ops: &[Op], context: &Context<'_>, word: u32, next: u32) -> Result<Body> {
+    let [op] = ops else {
+        let [x, y] = ops else { return Err("neither one operation nor two".into()) };
+        let pair = [vector::operation(x, context)?, vector::operation(y, context)?];
+        return Ok(Body::Pair(Box::new(pair)));
+    };
+    let name = op.name.as_str();
+    if name == "v_nop" || name == "v_pipeflush" {
+        return Ok(Body::Control(Control::Nop));
+    }
+    if name.starts_with("v_") {
+        return vector::vector(op, context);
+    }
+    if let Some(body) = memory::lds(op, word)? {
+        return Ok(body);
+    }
+    if let Some(body) = memory::memory(op)? {
+        return Ok(body);
+    }
+    if name.starts_with("s_") {
+        return uniform::uniform(op, context, word, next);
+    }
+    Err("no instruction that is emulated".into())
+}

@@ -1,0 +1,225 @@
+//! Vector operations, moves between lanes, and matrix products from assembly.
+
+use super::dpp::{destination, dpp, select};
+use super::inst::{Body, Lanes, Put, Reg, Ty, VSrc, Valu, scalar};
+use super::names::canonical;
+use super::source::{scalar_register, source, vector_register};
+use super::{Context, Result};
+use crate::exec::matrix::{self, Places, Product};
+use crate::exec::{LaneOp, valu};
+use hrx_compiler::hsaco::Generation;
+use hrx_compiler::inspect::asm::{Op, Written};
+
+/// Any vector instruction.
+pub fn vector(op: &Op, context: &Context<'_>) -> Result<Body> {
+    if let Some(matrix) = context.chip.matrix_ops.iter().find(|m| m.mnemonic == op.name && m.wave == context.wave) {
+        return product(op, matrix, context).map(|p| Body::Matrix(Box::new(p)));
+    }
+    if let Some(lanes) = lanes(op)? {
+        return Ok(Body::Lanes(Box::new(lanes)));
+    }
+    operation(op, context).map(|v| Body::Valu(Box::new(v)))
+}
+
+/// Operations of 64 bits whose low half depends on low halves alone.
+const LOW_ALONE: &[&str] = &[
+    "v_mad_u64_u32",
+    "v_mad_i64_i32",
+    "v_mad_nc_",
+    "v_add_u64",
+    "v_sub_u64",
+    "v_lshlrev_b64",
+    "v_lshl_add_u64",
+    "v_mov_b64",
+];
+
+/// An operation on each lane.
+pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
+    let name = canonical(&op.name);
+    let (name, to_exec) = match name.strip_prefix("v_cmpx_") {
+        Some(rest) => (format!("v_cmp_{rest}"), true),
+        None => (name, false),
+    };
+    let row = valu::TABLE.get(&name).ok_or_else(|| format!("no operation {}", op.name))?;
+    let mut operands = op.written.iter();
+    let mut next = |what: &str| operands.next().ok_or_else(|| format!("no {what}"));
+    let mut dst = Reg::K;
+    let mut put = Put::Whole;
+    let mut mask_out = None;
+    let scalar_mask = |w: &Written| scalar_register(w).map(|r| r.0).ok_or("a mask of lanes is no scalar");
+    if row.dst == Ty::M {
+        // Those that write EXEC alone have no destination since gfx10.
+        if op.written.len() > row.src.len() {
+            mask_out = Some(scalar_mask(next("result")?)?);
+        }
+    } else {
+        let result = next("result")?;
+        dst = match vector_register(result) {
+            Some(register) => Reg::V(register),
+            None => return Err("a result that is no vector register".into()),
+        };
+        put = put_half(op, row, result, context);
+        if row.mask_out {
+            mask_out = Some(scalar_mask(next("carry")?)?);
+        }
+    }
+    let mut src = Vec::with_capacity(row.src.len());
+    let explicit = row.src.len() - usize::from(row.accumulates);
+    for (at, &ty) in row.src.iter().enumerate() {
+        let mut source = if at < explicit { source(next("source")?, ty)? } else { source(&op.written[0], ty)? };
+        source.select = select(op, at);
+        src.push(source.selected(op, at));
+        if let Some(last) = src.last_mut() {
+            last.plain();
+        }
+    }
+    let mut mask_in = row.vcc_in.then_some(scalar::VCC);
+    if row.mask_in {
+        mask_in = Some(match operands.next() {
+            Some(w) => scalar_mask(w)?,
+            None => scalar::VCC,
+        });
+    }
+    if name.starts_with("v_pk_fmac") || row.accumulates {
+        // The destination is read as it is.
+        if let Some(last) = src.last_mut() {
+            last.neg = false;
+            last.abs = false;
+            last.plain();
+        }
+    }
+    let omod = match (op.setting("mul"), op.setting("div")) {
+        (Some("2"), _) => 1,
+        (Some("4"), _) => 2,
+        (_, Some("2")) => -1,
+        _ => 0,
+    };
+    Ok(Valu {
+        f: row.f,
+        src,
+        dst,
+        dst_ty: row.dst,
+        put,
+        mask_out,
+        mask_in,
+        to_exec,
+        clamp: op.has("clamp"),
+        omod,
+        dpp: dpp(op, context.wave)?,
+        arithmetic: row.arithmetic,
+        low_alone: LOW_ALONE.iter().any(|start| name.starts_with(start)),
+        select: name.starts_with("v_cndmask"),
+    })
+}
+
+/// Where a result of 16 bits goes.
+fn put_half(op: &Op, row: &valu::Row, result: &Written, context: &Context<'_>) -> Put {
+    if let Some(put) = destination(op) {
+        return put;
+    }
+    if !row.dst.is_half() {
+        return Put::Whole;
+    }
+    let selectors = op.list("op_sel").unwrap_or_default();
+    let selected = selectors.get(row.src.len() - usize::from(row.accumulates)).is_some_and(|&n| n != 0);
+    if result.half == Some(true) || selected || op.name.contains("mixhi") {
+        return Put::High;
+    }
+    // Results of gfx9's older operations clear the rest of the register.
+    let gfx9 = matches!(context.generation, Generation::Gfx9 | Generation::Gfx90a);
+    if row.clears && gfx9 && selectors.is_empty() { Put::Whole } else { Put::Low }
+}
+
+/// Operations that move values between lanes, by name: how many sources.
+const LANE_OPS: &[(&str, LaneOp, usize)] = &[
+    ("v_readfirstlane_b32", LaneOp::ReadFirst, 1),
+    ("v_readlane_b32", LaneOp::Read, 2),
+    ("v_writelane_b32", LaneOp::Write, 2),
+    ("v_permlane16_b32", LaneOp::Permute16 { across: false }, 3),
+    ("v_permlanex16_b32", LaneOp::Permute16 { across: true }, 3),
+    ("v_permlane16_var_b32", LaneOp::Permute16Var { across: false }, 2),
+    ("v_permlanex16_var_b32", LaneOp::Permute16Var { across: true }, 2),
+    ("v_permlane64_b32", LaneOp::Halves, 1),
+    ("v_permlane32_swap_b32", LaneOp::Swap32, 1),
+    ("v_permlane16_swap_b32", LaneOp::Swap16, 1),
+    ("v_swap_b32", LaneOp::Swap, 1),
+    ("v_s_rcp_f32", LaneOp::Special("v_rcp_f32"), 1),
+    ("v_s_rsq_f32", LaneOp::Special("v_rsq_f32"), 1),
+    ("v_s_sqrt_f32", LaneOp::Special("v_sqrt_f32"), 1),
+    ("v_s_exp_f32", LaneOp::Special("v_exp_f32"), 1),
+    ("v_s_log_f32", LaneOp::Special("v_log_f32"), 1),
+];
+
+/// A source that is not used.
+fn nothing() -> VSrc {
+    VSrc {
+        reg: Reg::K,
+        ty: Ty::W,
+        words: 1,
+        bits: [0; 2],
+        neg: false,
+        abs: false,
+        sext: false,
+        high: [false; 2],
+        neg_half: [false; 2],
+        select: None,
+        plain: true,
+    }
+}
+
+fn lanes(op: &Op) -> Result<Option<Lanes>> {
+    let Some(&(_, lane_op, sources)) = LANE_OPS.iter().find(|o| o.0 == op.name) else { return Ok(None) };
+    let to = op.written.first().ok_or("no result")?;
+    let dst = match (vector_register(to), scalar_register(to)) {
+        (Some(v), _) => Reg::V(v),
+        (None, Some((s, _))) => Reg::S(s),
+        _ => return Err("a result that is no register".into()),
+    };
+    let mut src = [nothing(), nothing(), nothing()];
+    for (at, src) in src.iter_mut().enumerate().take(sources) {
+        *src = source(op.written.get(at + 1).ok_or("too few operands")?, Ty::W)?;
+        src.plain();
+    }
+    let flags = op.list("op_sel").unwrap_or_default();
+    let flag = |at: usize| flags.get(at).is_some_and(|&n| n != 0);
+    Ok(Some(Lanes { op: lane_op, dst, src, inactive: flag(0), zero: flag(1), imm: 0 }))
+}
+
+fn product(op: &Op, matrix: &'static hrx_compiler::target::amd::MatrixOp, context: &Context<'_>) -> Result<Product> {
+    let register =
+        |at: usize| op.written.get(at).and_then(vector_register).ok_or("a factor that is no vector register");
+    for (name, least) in [("cbsz", 0), ("abid", 0), ("blgp", 0)] {
+        // Broadcasts of blocks, and negations of binary64.
+        if op.modifier(name).is_some_and(|n| n != least) {
+            return Err(format!("{name} of a matrix product"));
+        }
+    }
+    if op.modifiers.iter().any(|m| m.contains("scale")) {
+        return Err("scales of a matrix product".into());
+    }
+    let c = source(op.written.get(3).ok_or("no sum")?, Ty::W)?;
+    let mut acc = matrix::acc(&c).ok_or("a sum in scalar registers")?;
+    if let (matrix::Acc::K(bits), 16) = (&mut acc, matrix.acc.bits()) {
+        *bits = source(&op.written[3], Ty::H)?.bits[0];
+    }
+    let bit = |name: &str, at: usize| op.list(name).and_then(|l| l.get(at).copied()).is_some_and(|n| n != 0);
+    let integer = matrix.acc == hrx_compiler::target::amd::MatrixType::I32;
+    let signed = [bit("neg_lo", 0), bit("neg_lo", 1)];
+    if !integer && (0..2).any(|i| bit("neg_lo", i) != bit("neg_hi", i)) {
+        return Err("factors of which one half is negated".into());
+    }
+    Ok(Product {
+        op: matrix,
+        dst: register(0)?,
+        a: register(1)?,
+        b: register(2)?,
+        c: acc,
+        signed,
+        neg: if integer { [false; 3] } else { [signed[0], signed[1], bit("neg_lo", 2)] },
+        abs: !integer && bit("neg_hi", 2),
+        clamp: op.has("clamp"),
+        high: matrix.acc.bits() == 16 && context.generation == Generation::Gfx11 && bit("op_sel", 2),
+        fnuz: context.fnuz,
+        places: Places::new(matrix),
+    })
+}

@@ -1,0 +1,163 @@
+//! Global, flat and scratch accesses.
+
+use super::access::{combined, device, put, put_old, registers, stored};
+use super::scalar::look;
+use super::{MemOp, lds};
+use crate::decode::{Counter, Mem, SSrc, Space, scalar};
+use crate::report::Kind;
+use crate::run::{Context, PRIVATE_APERTURE, SHARED_APERTURE, Wave, each};
+use hrx_compiler::hsaco::Generation;
+
+/// Runs an access that is not a buffer's.
+pub fn run(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
+    before(w, cx, m);
+    let exec = w.exec();
+    let base = m.saddr.map(|s| w.scalar(s, if m.space == Space::Scratch { 1 } else { 2 }));
+    let mut to_lds = false;
+    let mut lines = Lines::default();
+    for lane in each(exec) {
+        let offset = m.offset as u64;
+        let part = |register: u16| u64::from(w.lane(register, lane));
+        let address = match (m.vaddr, base) {
+            (Some(v), None) if m.wide => part(v) | part(v + 1) << 32,
+            (Some(v), Some(base)) => base.wrapping_add(part(v)),
+            (Some(v), None) => part(v),
+            (None, base) => base.unwrap_or(0),
+        };
+        let address = address.wrapping_add(offset);
+        let high = (address >> 32) as u32;
+        match m.space {
+            Space::Scratch => scratch(w, cx, lane, address as u32 as i32 as i64 as u64, m.op, m.dst, m.data),
+            Space::Flat if high == PRIVATE_APERTURE => {
+                scratch(w, cx, lane, address & 0xffff_ffff, m.op, m.dst, m.data);
+            }
+            Space::Flat if high == SHARED_APERTURE => {
+                to_lds = true;
+                lds::one(w, cx, lane, address as u32, m.op, m.dst, [m.data, m.data + m.op.words()]);
+            }
+            _ => {
+                lines.touch(address, m.op.bytes());
+                device(w, cx, lane, address, m.op, m.dst, m.data);
+            }
+        }
+    }
+    lines.count(cx);
+    issue(w, cx, m, to_lds);
+}
+
+/// Cache lines that a wave's access touches.
+#[derive(Default)]
+pub struct Lines {
+    seen: Vec<u64>,
+    last: u64,
+}
+
+impl Lines {
+    /// Notes a lane's bytes.
+    #[inline(always)]
+    pub fn touch(&mut self, address: u64, bytes: u32) {
+        for line in [address / 128, (address + u64::from(bytes) - 1) / 128] {
+            if line != self.last || self.seen.is_empty() {
+                self.last = line;
+                if !self.seen.contains(&line) {
+                    self.seen.push(line);
+                }
+            }
+        }
+    }
+
+    /// Adds them to the counts.
+    pub fn count(&self, cx: &mut Context<'_>) {
+        cx.counters.vmem_accesses += 1;
+        cx.counters.vmem_lines += self.seen.len() as u64;
+    }
+}
+
+/// Operands: written, and not on their way.
+pub fn before(w: &Wave, cx: &mut Context<'_>, m: &Mem) {
+    if !cx.check() {
+        return;
+    }
+    let exec = w.exec();
+    if let Some(v) = m.vaddr {
+        let count = 1 + u16::from(m.wide) + u16::from(m.offen && m.idxen);
+        cx.waited(w, v, count);
+        cx.known(w, v, count, exec, "an address");
+    }
+    if let Some(s) = m.saddr {
+        let words = match m.space {
+            Space::Buffer => 4,
+            Space::Scratch => 1,
+            _ => 2,
+        };
+        cx.waited_scalar(w, s, words);
+        cx.known_scalar(w, s, words as u8, "an address");
+    }
+    if let SSrc::Reg(first, _) = m.soffset {
+        look(w, cx, m.soffset);
+        if first != scalar::NULL {
+            cx.known_scalar(w, first, 1, "an address");
+        }
+    }
+    let [data, dst] = registers(m.op, m.dst, m.data);
+    if let Some((first, count)) = data {
+        cx.waited(w, first, count);
+        cx.known(w, first, count, exec, "what is stored");
+    }
+    if let Some((first, count)) = dst {
+        cx.waited_load(w, first, count, Counter::Load);
+    }
+}
+
+/// Counts the operation, and notes what it loads.
+pub fn issue(w: &mut Wave, cx: &Context<'_>, m: &Mem, to_lds: bool) {
+    let [_, dst] = registers(m.op, m.dst, m.data);
+    let apart = cx.launch.generation >= Generation::Gfx10;
+    let counter = match dst {
+        None if apart => Counter::Store,
+        _ if to_lds => Counter::Lds,
+        _ => Counter::Load,
+    };
+    let operation = w.pending.issue(counter);
+    if let Some((first, count)) = dst {
+        w.pending.load_vector(first, count, operation);
+    }
+}
+
+/// One lane's access to its scratch memory.
+pub fn scratch(w: &mut Wave, cx: &mut Context<'_>, lane: u32, at: u64, op: MemOp, dst: u16, data: u16) {
+    let bytes = op.bytes();
+    let room = u64::from(w.scratch_bytes);
+    if at > room || u64::from(bytes) > room - at {
+        cx.report(Kind::OutOfBounds, Some(lane), || format!("{bytes} bytes at {at} of {room} bytes of scratch memory"));
+        put(w, dst, lane, op, &[0; 4]);
+        return;
+    }
+    let from = (u64::from(lane) * room + at) as usize;
+    let range = from..from + bytes as usize;
+    let reads = !matches!(op, MemOp::Store { .. });
+    if reads && cx.check() && !w.scratch_written[range.clone()].iter().all(|&b| b) {
+        cx.report(Kind::UninitialisedMemory, Some(lane), || format!("{bytes} bytes at {at} of scratch memory"));
+    }
+    let mut words = [0; 4];
+    for (i, byte) in w.scratch[range.clone()].iter().enumerate() {
+        words[i / 4] |= u32::from(*byte) << (8 * (i % 4));
+    }
+    let old = u64::from(words[0]) | u64::from(words[1]) << 32;
+    let new = match op {
+        MemOp::Load { .. } => {
+            put(w, dst, lane, op, &words);
+            return;
+        }
+        MemOp::Store { .. } => stored(w, data, lane, op),
+        MemOp::Atomic { .. } => {
+            let new = combined(op, old, &stored(w, data, lane, op));
+            put_old(w, dst, lane, op, old);
+            [new as u32, (new >> 32) as u32, 0, 0]
+        }
+    };
+    for (i, byte) in w.scratch[range.clone()].iter_mut().enumerate() {
+        *byte = (new[i / 4] >> (8 * (i % 4))) as u8;
+    }
+    w.scratch_written[range].fill(true);
+}

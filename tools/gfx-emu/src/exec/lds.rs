@@ -1,0 +1,148 @@
+//! Accesses to LDS.
+
+use super::MemOp;
+use super::access::{Words, combined, put, put_old, registers, stored};
+use crate::check::banks::conflicts;
+use crate::decode::{Counter, Ds};
+use crate::report::Kind;
+use crate::run::{Context, Wave, each};
+
+/// Runs an access.
+pub fn run(w: &mut Wave, cx: &mut Context<'_>, d: &Ds) {
+    before(w, cx, d);
+    let exec = w.exec();
+    let words = d.op.words();
+    let places = if d.two { 2 } else { 1 };
+    // All addresses are read before anything is written: results may go to the address' register.
+    let addresses: [u32; 64] = std::array::from_fn(|lane| match d.addr {
+        Some(register) if exec >> lane & 1 != 0 => w.lane(register, lane as u32),
+        _ => 0,
+    });
+    for place in 0..places {
+        let dst = d.dst + place as u16 * words;
+        let data = if d.two { [d.data[place]; 2] } else { d.data };
+        for lane in each(exec) {
+            let at = addresses[lane as usize].wrapping_add(d.offsets[place]);
+            one(w, cx, lane, at, d.op, dst, data);
+        }
+        count(cx, &addresses, exec, d.offsets[place], words);
+    }
+    let operation = w.pending.issue(Counter::Lds);
+    if let [_, Some((first, count))] = registers(d.op, d.dst, 0) {
+        w.pending.load_vector(first, count * places as u16, operation);
+    }
+}
+
+/// Cycles that lanes take from each other.
+fn count(cx: &mut Context<'_>, addresses: &[u32; 64], exec: u64, offset: u32, words: u16) {
+    cx.counters.lds_accesses += 1;
+    let mut touched: Vec<u32> = Vec::with_capacity(64);
+    // Wide accesses take the lanes in turns: so many lanes that a word of each bank could be had.
+    let lanes: Vec<u32> = each(exec).collect();
+    for turn in lanes.chunks((32 / words.max(1) as usize).max(1)) {
+        touched.clear();
+        for &lane in turn {
+            let first = addresses[lane as usize].wrapping_add(offset) / 4;
+            touched.extend((0..u32::from(words)).map(|i| first.wrapping_add(i)));
+        }
+        cx.counters.lds_conflicts += conflicts(&mut touched, 32);
+    }
+}
+
+fn before(w: &Wave, cx: &mut Context<'_>, d: &Ds) {
+    if !cx.check() {
+        return;
+    }
+    let exec = w.exec();
+    if let Some(register) = d.addr {
+        cx.waited(w, register, 1);
+        cx.known(w, register, 1, exec, "an address");
+    }
+    let count = match d.op {
+        MemOp::Load { .. } => 0,
+        MemOp::Store { .. } => 1 + usize::from(d.two),
+        MemOp::Atomic { compares, .. } => 1 + usize::from(compares),
+    };
+    for &data in &d.data[..count] {
+        cx.waited(w, data, d.op.words());
+        cx.known(w, data, d.op.words(), exec, "what is stored");
+    }
+    if let [_, Some((first, count))] = registers(d.op, d.dst, 0) {
+        cx.waited_load(w, first, count * if d.two { 2 } else { 1 }, Counter::Lds);
+    }
+}
+
+/// One lane's access at one address.
+#[inline(always)]
+pub fn one(w: &mut Wave, cx: &mut Context<'_>, lane: u32, at: u32, op: MemOp, dst: u16, data: [u16; 2]) {
+    let bytes = op.bytes();
+    let room = cx.lds.len() as u32;
+    if at > room || bytes > room - at {
+        cx.report(Kind::OutOfBounds, Some(lane), || format!("{bytes} bytes at {at} of {room} bytes of LDS"));
+        put(w, dst, lane, op, &[0; 4]);
+        put_old(w, dst, lane, op, 0);
+        return;
+    }
+    let (reads, writes) = (!matches!(op, MemOp::Store { .. }), !matches!(op, MemOp::Load { .. }));
+    let atomic = reads && writes;
+    let align = if atomic { bytes } else { bytes.min(4) };
+    if !at.is_multiple_of(align) {
+        cx.report(Kind::Misaligned, Some(lane), || format!("{bytes} bytes at {at} of LDS"));
+    }
+    if cx.check() {
+        // Atomics do not race with each other, but with what is not atomic.
+        let (wave, epoch) = (w.number, cx.epoch);
+        let found = if atomic {
+            cx.shadow.note_atomic(at, bytes, wave, epoch)
+        } else {
+            cx.shadow.note(at, bytes, wave, epoch, writes, reads)
+        };
+        if let Some((verb, other)) = found.race.filter(|_| cx.waves > 1) {
+            let other = if other > 31 { "another wave".into() } else { format!("wave {other}") };
+            let message = || format!("{bytes} bytes at {at} of LDS that {other} {verb} since the last barrier");
+            cx.report(Kind::LdsRace, Some(lane), message);
+        }
+        if found.unwritten {
+            cx.report(Kind::UninitialisedLds, Some(lane), || format!("{bytes} bytes at {at} of LDS"));
+        }
+    }
+    let range = at as usize..(at + bytes) as usize;
+    if let MemOp::Store { .. } = op {
+        let words = stored(w, data[0], lane, op);
+        set(&mut cx.lds[range], &words);
+        return;
+    }
+    let words = get(&cx.lds[range.clone()]);
+    if let MemOp::Load { .. } = op {
+        put(w, dst, lane, op, &words);
+        return;
+    }
+    let old = u64::from(words[0]) | u64::from(words[1]) << 32;
+    let n = op.words();
+    let mut operands = [0; 4];
+    for i in 0..n {
+        operands[i as usize] = w.lane(data[0] + i, lane);
+        operands[(n + i) as usize] = w.lane(data[1] + i, lane);
+    }
+    let new = combined(op, old, &operands);
+    set(&mut cx.lds[range], &[new as u32, (new >> 32) as u32, 0, 0]);
+    put_old(w, dst, lane, op, old);
+}
+
+#[inline(always)]
+fn get(bytes: &[u8]) -> Words {
+    let mut words = [0; 4];
+    for (word, chunk) in words.iter_mut().zip(bytes.chunks(4)) {
+        let mut raw = [0; 4];
+        raw[..chunk.len()].copy_from_slice(chunk);
+        *word = u32::from_le_bytes(raw);
+    }
+    words
+}
+
+#[inline(always)]
+fn set(bytes: &mut [u8], words: &Words) {
+    for (chunk, word) in bytes.chunks_mut(4).zip(words) {
+        chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+    }
+}

@@ -1,0 +1,37 @@
+//! Runs matrix products on a wave's registers.
+
+use super::matrix::{Acc, Product, multiply};
+use crate::report::Kind;
+use crate::run::{Context, Wave};
+
+/// Runs a product. All lanes take part, whatever EXEC says.
+pub fn run(w: &mut Wave, cx: &mut Context<'_>, p: &Product) {
+    let [factor, result] = p.registers();
+    let mut sources = vec![(p.a, factor), (p.b, factor)];
+    if let Acc::V(c) = p.c {
+        sources.push((c, result));
+    }
+    let mut lost = false;
+    let all = if w.halves == 1 { u64::from(u32::MAX) } else { u64::MAX };
+    if cx.check() {
+        for &(first, count) in &sources {
+            cx.waited(w, first, count);
+            lost |= (first..first + count).any(|r| w.unknown_v[r as usize] & all != 0);
+        }
+        cx.waited(w, p.dst, result);
+        if w.exec() != all {
+            cx.report(Kind::UninitialisedRegister, None, || "a matrix product with lanes that are not active".into());
+        }
+    }
+    let mut written = Vec::new();
+    multiply(p, &|register, lane| w.lane(register, lane.into()), &mut |register, lane, mask, value| {
+        written.push((register, lane, mask, value));
+    });
+    for (register, lane, mask, value) in written {
+        let before = w.lane(register, lane.into());
+        w.set_lane(register, lane.into(), before & !mask | value & mask);
+    }
+    for r in p.dst..p.dst + result {
+        w.unknown_v[r as usize] = if lost { u64::MAX } else { 0 };
+    }
+}

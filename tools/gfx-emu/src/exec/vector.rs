@@ -1,0 +1,426 @@
+//! Runs operations on lanes: brings operands where rows want them, and results where instructions say.
+
+use super::number::{half, to_half};
+use super::valu::{Env, Lane};
+use crate::decode::{Dpp, Put, Reg, Rest, Ty, VSrc, Valu};
+use crate::run::{Context, Wave};
+
+/// Subnormals of binary32 in the mode: operands are flushed, results are.
+fn flushes(mode: u32) -> [bool; 2] {
+    let denormals = mode >> 4 & 3;
+    [denormals & 2 == 0, denormals & 1 == 0]
+}
+
+const SIGN: u32 = 0x8000_0000;
+
+/// Bits of a subnormal number become those of a zero with its sign.
+#[inline(always)]
+fn flushed(bits: u32) -> u32 {
+    if bits & 0x7f80_0000 == 0 { bits & SIGN } else { bits }
+}
+
+impl Wave {
+    /// The registers of a source, not changed; constants and scalars as if all lanes had them.
+    #[inline(always)]
+    fn raw<'a>(
+        v: &'a [Lane],
+        s: &[u32],
+        halves: usize,
+        half: usize,
+        src: &VSrc,
+        word: usize,
+        pad: &'a mut Lane,
+    ) -> &'a Lane {
+        match src.reg {
+            Reg::V(register) => &v[(register as usize + word) * halves + half],
+            Reg::S(register) => {
+                pad.fill(s[register as usize + word]);
+                pad
+            }
+            Reg::K => {
+                pad.fill(src.bits[word]);
+                pad
+            }
+        }
+    }
+}
+
+/// What an instruction does to a source's bits.
+fn changed(src: &VSrc, words: [&Lane; 2], word: usize, out: &mut Lane) {
+    let sign = |bits: u32, at: u32| {
+        let bits = if src.abs { bits & !(1 << at) } else { bits };
+        if src.neg { bits ^ 1 << at } else { bits }
+    };
+    let halves_neg = [0x8000 * u32::from(src.neg_half[0]), 0x8000 * u32::from(src.neg_half[1])];
+    for lane in 0..32 {
+        let bits = words[word][lane];
+        out[lane] = match src.ty {
+            _ if src.select.is_some() => {
+                let (at, width) = src.select.unwrap_or((0, 32));
+                let part = bits >> at & ((1_u64 << width) - 1) as u32;
+                let part = if src.sext { ((part << (32 - width)) as i32 >> (32 - width)) as u32 } else { part };
+                match src.ty {
+                    Ty::H | Ty::B => sign(part, 15),
+                    Ty::F => sign(part, 31),
+                    _ => part,
+                }
+            }
+            Ty::P | Ty::PH => {
+                let half = |high: bool| if high { bits >> 16 } else { bits & 0xffff };
+                let (low, high) = (half(src.high[0]), half(src.high[1]));
+                (low ^ halves_neg[0]) | (high ^ halves_neg[1]) << 16
+            }
+            Ty::PW | Ty::PF => {
+                let bits = words[usize::from(src.high[word])][lane];
+                if src.neg_half[word] { bits ^ SIGN } else { bits }
+            }
+            Ty::MX if src.neg_half[1] => {
+                let x = half(if src.high[0] { bits >> 16 } else { bits & 0xffff });
+                sign(x.to_bits(), 31)
+            }
+            Ty::H | Ty::B | Ty::U16 | Ty::I16 => {
+                let part = if src.high[0] { bits >> 16 } else { bits & 0xffff };
+                let part = if src.sext { part as i16 as u32 } else { part };
+                if matches!(src.ty, Ty::H | Ty::B) { sign(part, 15) } else { part }
+            }
+            Ty::FD if word == 0 => bits,
+            Ty::I | Ty::D | Ty::Q if !src.abs => bits,
+            _ => sign(bits, 31),
+        };
+    }
+}
+
+/// The lanes that a source's registers are unknown in.
+#[inline(always)]
+fn unknown(w: &Wave, src: &VSrc) -> u64 {
+    match src.reg {
+        Reg::V(first) => {
+            let first = first as usize;
+            (first..first + src.words as usize).fold(0, |all, r| all | w.unknown_v[r])
+        }
+        Reg::S(first) => {
+            if w.is_unknown_scalar(first, src.words) {
+                u64::MAX
+            } else {
+                0
+            }
+        }
+        Reg::K => 0,
+    }
+}
+
+/// The same of the low halves of all sources.
+fn low_unknown(w: &Wave, v: &Valu) -> u64 {
+    let low = |src: &VSrc| match src.reg {
+        Reg::V(first) => w.unknown_v[first as usize],
+        Reg::S(first) if w.is_unknown_scalar(first, 1) => u64::MAX,
+        _ => 0,
+    };
+    v.src.iter().fold(0, |all, src| all | low(src))
+}
+
+/// Bits moved as lanes are.
+fn permuted(mask: u64, dpp: &Dpp) -> u64 {
+    (0..64).filter(|&l| dpp.from[l] != Dpp::NONE && mask >> dpp.from[l] & 1 != 0).fold(0, |all, l| all | 1 << l)
+}
+
+/// Runs an operation.
+pub fn run(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
+    waits(w, cx, v);
+    let exec = w.exec();
+    let mut write = exec;
+    let mut first_lanes = [[0; 32]; 2];
+    if let Some(dpp) = &v.dpp {
+        write = gather(w, v, dpp, exec, &mut first_lanes);
+    }
+    let carry = v.mask_in.map_or(0, |first| w.mask(first));
+    let mut lost = track(w, cx, v, carry);
+    if let Some(dpp) = &v.dpp
+        && let Some(src) = v.src.first()
+    {
+        let rest = v.src[1..].iter().fold(0, |all, s| all | unknown(w, s));
+        lost = permuted(unknown(w, src), dpp) | rest;
+    }
+    let low = if v.low_alone && lost != 0 { low_unknown(w, v) } else { lost };
+    let mut mask = 0;
+    for half in 0..w.halves {
+        let lanes = (write >> (32 * half)) as u32;
+        let env = Env {
+            mask: (carry >> (32 * half)) as u32,
+            clamp: v.clamp,
+            signed: std::array::from_fn(|i| v.src.get(i).is_some_and(|s| s.neg_half[0])),
+            first: 32 * half as u32,
+            fnuz: cx.launch.fnuz,
+        };
+        let mut out = [[0; 32]; 2];
+        let mut bits = 0;
+        compute(w, v, half, v.dpp.as_ref().map(|_| &first_lanes[half]), &env, &mut out, &mut bits);
+        mask |= u64::from(bits) << (32 * half);
+        if let Reg::V(dst) = v.dst {
+            finish(w, v, &mut out);
+            for word in 0..v.dst_ty.words() as usize {
+                let to = &mut w.v[(dst as usize + word) * w.halves + half];
+                place(to, &out[word], lanes, v.put);
+            }
+        }
+    }
+    if let Reg::V(dst) = v.dst {
+        for (word, lost) in [low, lost].into_iter().enumerate().take(v.dst_ty.words().into()) {
+            let to = &mut w.unknown_v[dst as usize + word];
+            *to = *to & !write | lost & write;
+        }
+    }
+    if v.mask_out.is_some() || v.to_exec {
+        masks(w, cx, v, mask & write, lost & write);
+    }
+}
+
+/// Reports operands that are still loaded.
+#[inline(always)]
+fn waits(w: &Wave, cx: &mut Context<'_>, v: &Valu) {
+    if !w.pending.any() || !cx.check() {
+        return;
+    }
+    for src in &v.src {
+        match src.reg {
+            Reg::V(first) => cx.waited(w, first, src.words.into()),
+            Reg::S(first) => cx.waited_scalar(w, first, src.words.into()),
+            Reg::K => {}
+        }
+    }
+    if let Reg::V(first) = v.dst {
+        cx.waited(w, first, v.dst_ty.words().into());
+    }
+    if let Some(first) = v.mask_in {
+        cx.waited_scalar(w, first, w.halves as u16);
+    }
+}
+
+/// Lanes in which the result is unknown.
+#[inline(always)]
+fn track(w: &Wave, cx: &Context<'_>, v: &Valu, carry: u64) -> u64 {
+    if !cx.check() {
+        return 0;
+    }
+    if v.select
+        && let [a, b] = &v.src[..]
+    {
+        let by_mask = v.mask_in.is_some_and(|m| w.is_unknown_scalar(m, w.halves as u8));
+        let chosen = unknown(w, a) & !carry | unknown(w, b) & carry;
+        return if by_mask { u64::MAX } else { chosen };
+    }
+    let mut lost = 0;
+    for src in &v.src {
+        lost |= unknown(w, src);
+    }
+    lost
+}
+
+/// The first source as lanes take it from others; gives the lanes that are written.
+fn gather(w: &Wave, v: &Valu, dpp: &Dpp, exec: u64, out: &mut [Lane; 2]) -> u64 {
+    let Some(src) = v.src.first() else { return exec };
+    let mut write = exec & dpp.enabled;
+    for lane in 0..w.lanes() as usize {
+        let from = dpp.from[lane];
+        let there = from != Dpp::NONE && (dpp.inactive || exec >> from & 1 != 0);
+        let value = match src.reg {
+            Reg::V(register) if there => w.lane(register, from.into()),
+            Reg::S(register) if there => w.s[register as usize],
+            Reg::K if there => src.bits[0],
+            _ => {
+                if !dpp.zero {
+                    write &= !(1 << lane);
+                }
+                0
+            }
+        };
+        out[lane / 32][lane % 32] = value;
+    }
+    write
+}
+
+/// Brings operands together and calls the operation.
+#[inline(always)]
+fn compute(w: &mut Wave, v: &Valu, half: usize, moved: Option<&Lane>, env: &Env, out: &mut [Lane; 2], bits: &mut u32) {
+    let (file, s, halves) = (&w.v, &w.s, w.halves);
+    let [flush, _] = flushes(w.mode);
+    let flush = flush && v.arithmetic;
+    const NOTHING: &Lane = &[0; 32];
+    let mut refs: [&Lane; 8] = [NOTHING; 8];
+    let pad: &mut [Lane; 8] = &mut w.pad;
+    for ((at, src), pads) in v.src.iter().enumerate().zip(pad.chunks_exact_mut(2)) {
+        let [low, high] = pads else { continue };
+        let from = if at == 0 { moved } else { None };
+        if src.plain && !flush {
+            refs[2 * at] = match from {
+                Some(moved) => moved,
+                None => Wave::raw(file, s, halves, half, src, 0, low),
+            };
+            if src.words > 1 {
+                refs[2 * at + 1] = Wave::raw(file, s, halves, half, src, 1, high);
+            }
+            continue;
+        }
+        let mut spare = [[0; 32]; 2];
+        let [spare_low, spare_high] = &mut spare;
+        let first = from.unwrap_or_else(|| Wave::raw(file, s, halves, half, src, 0, spare_low));
+        let second = if src.words > 1 { Wave::raw(file, s, halves, half, src, 1, spare_high) } else { NOTHING };
+        changed(src, [first, second], 0, low);
+        if src.words > 1 {
+            changed(src, [first, second], 1, high);
+        }
+        if flush && matches!(src.ty, Ty::F | Ty::PF) {
+            for lanes in [&mut *low, &mut *high] {
+                lanes.iter_mut().for_each(|bits| *bits = flushed(*bits));
+            }
+        }
+        (refs[2 * at], refs[2 * at + 1]) = (low, high);
+    }
+    // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that rows are compiled for.
+    unsafe { (v.f)(env, &refs, out, bits) };
+}
+
+/// Output modifiers and subnormal results.
+#[inline(always)]
+fn finish(w: &Wave, v: &Valu, out: &mut [Lane; 2]) {
+    let [_, flush] = flushes(w.mode);
+    if v.omod == 0 && !v.clamp && !(flush && v.arithmetic) {
+        return;
+    }
+    let factor = f32::powi(2.0, v.omod.into());
+    match v.dst_ty {
+        Ty::F | Ty::PF => {
+            for x in out.iter_mut().flatten() {
+                let mut y = f32::from_bits(*x);
+                if v.omod != 0 {
+                    y *= factor;
+                }
+                if v.clamp {
+                    y = clamp(y);
+                }
+                *x = y.to_bits();
+                if flush && v.arithmetic {
+                    *x = flushed(*x);
+                }
+            }
+        }
+        Ty::H => {
+            for x in &mut out[0] {
+                let y = half(*x) * factor;
+                *x = to_half(if v.clamp { clamp(y) } else { y });
+            }
+        }
+        Ty::PH if v.clamp => {
+            for x in &mut out[0] {
+                let part = |bits: u32| to_half(clamp(half(bits)));
+                *x = part(*x) | part(*x >> 16) << 16;
+            }
+        }
+        Ty::FD => {
+            let [low, high] = out;
+            for (l, h) in low.iter_mut().zip(high) {
+                let x = f64::from_bits(u64::from(*l) | u64::from(*h) << 32) * f64::from(factor);
+                let x = if !v.clamp {
+                    x
+                } else if x > 0.0 {
+                    x.min(1.0)
+                } else {
+                    0.0
+                };
+                (*l, *h) = (x.to_bits() as u32, (x.to_bits() >> 32) as u32);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Between 0 and 1; NaN is 0.
+fn clamp(x: f32) -> f32 {
+    if x > 0.0 { x.min(1.0) } else { 0.0 }
+}
+
+/// Writes lanes of a result.
+#[inline(always)]
+fn place(to: &mut Lane, from: &Lane, lanes: u32, put: Put) {
+    match put {
+        Put::Whole if lanes == u32::MAX => *to = *from,
+        Put::Whole => {
+            for lane in 0..32 {
+                to[lane] = if lanes >> lane & 1 != 0 { from[lane] } else { to[lane] };
+            }
+        }
+        Put::Low => {
+            for lane in 0..32 {
+                let new = to[lane] & 0xffff_0000 | from[lane] & 0xffff;
+                to[lane] = if lanes >> lane & 1 != 0 { new } else { to[lane] };
+            }
+        }
+        Put::High => {
+            for lane in 0..32 {
+                let new = to[lane] & 0xffff | from[lane] << 16;
+                to[lane] = if lanes >> lane & 1 != 0 { new } else { to[lane] };
+            }
+        }
+        Put::Part(at, bits, rest) => {
+            let mask = ((1_u64 << bits) - 1) as u32;
+            for lane in (0..32).filter(|l| lanes >> l & 1 != 0) {
+                let part = from[lane] & mask;
+                to[lane] = match rest {
+                    Rest::Keep => to[lane] & !(mask << at) | part << at,
+                    Rest::Zero => part << at,
+                    Rest::Sign => ((part << (32 - bits)) as i32 >> (32 - bits) << at) as u32,
+                };
+            }
+        }
+    }
+}
+
+/// Writes a mask of lanes.
+fn masks(w: &mut Wave, cx: &mut Context<'_>, v: &Valu, mask: u64, lost: u64) {
+    if let Some(first) = v.mask_out {
+        w.set_mask(first, mask);
+        w.set_unknown_scalar(first, w.halves as u8, lost != 0);
+    }
+    if v.to_exec {
+        if lost != 0 {
+            let lane = Some(lost.trailing_zeros());
+            cx.report(crate::Kind::UninitialisedRegister, lane, || "it decides which lanes are active".into());
+        }
+        w.set_exec(mask);
+    }
+}
+
+/// Runs two operations at once: both read before either writes.
+pub fn pair(w: &mut Wave, cx: &mut Context<'_>, [x, y]: &[Valu; 2]) {
+    for v in [x, y] {
+        waits(w, cx, v);
+    }
+    if cx.check()
+        && let Some(message) = crate::check::banks::pair(x, y, cx.launch.generation)
+    {
+        cx.report(crate::Kind::VopdBanks, None, || message);
+    }
+    let exec = w.exec();
+    let mut results = [[[0; 32]; 2]; 2];
+    let mut lost = [0; 2];
+    for (at, v) in [x, y].into_iter().enumerate() {
+        let carry = v.mask_in.map_or(0, |first| w.mask(first));
+        lost[at] = track(w, cx, v, carry);
+        for half in 0..w.halves {
+            let env = Env { mask: (carry >> (32 * half)) as u32, first: 32 * half as u32, ..Env::default() };
+            let mut out = [[0; 32]; 2];
+            compute(w, v, half, None, &env, &mut out, &mut 0);
+            finish(w, v, &mut out);
+            results[at][half] = out[0];
+        }
+    }
+    for (at, v) in [x, y].into_iter().enumerate() {
+        let Reg::V(dst) = v.dst else { continue };
+        for half in 0..w.halves {
+            let lanes = (exec >> (32 * half)) as u32;
+            place(&mut w.v[dst as usize * w.halves + half], &results[at][half], lanes, v.put);
+        }
+        let to = &mut w.unknown_v[dst as usize];
+        *to = *to & !exec | lost[at] & exec;
+    }
+}
