@@ -28,6 +28,7 @@
 //! * `exec`: what instructions do. Tables with a row for a mnemonic (`valu`, `salu`, `memop`), and for each encoding the
 //!   code that brings operands to rows and results to registers. A vector register is an array of 32 lanes, or two.
 //! * `run`: workgroups over threads, waves in turns, and what registers hold at the start.
+//! * [`verify`]: kernels of tile IR run here and held to the tile interpreter.
 //! * `check`: what the sanitizer knows of LDS and of register banks.
 //!
 //! A register that nobody wrote is no fault until it decides an address, a jump or what is stored: what is unknown is
@@ -44,6 +45,7 @@ mod memory;
 mod module;
 mod report;
 mod run;
+pub mod verify;
 
 pub use error::Error;
 pub use gpu::{Dispatch, Gpu, Options};

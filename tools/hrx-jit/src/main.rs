@@ -9,6 +9,7 @@ mod kernels;
 mod output;
 mod pack;
 mod targets;
+mod verify;
 mod why;
 
 use clap::{Parser, Subcommand};
@@ -41,6 +42,8 @@ enum Command {
     Why(why::Args),
     /// Say what a kernel for a GPU takes of the chip, executes and does with memory
     Inspect(inspect::Args),
+    /// Run the final bytes of kernels for GPUs in the emulator, and hold them to the interpreter
+    Verify(verify::Args),
     /// Say what changed between two code objects
     Diff(diff::Args),
     /// List the targets, and what this machine has of them
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Pack(args) => pack::run(&args),
         Command::Why(args) => why::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Targets(args) => targets::run(&args),
         Command::Cache(args) => cache::run(&args),
