@@ -1,6 +1,7 @@
 //! `hrx-jit inspect`: what a kernel takes of a chip, executes and does with memory.
 
 use crate::Outcome;
+use crate::input::{bytes_of, is_gguf, size_parser};
 use crate::output::{board_parser, pick, target_parser, write};
 use hrx::compiler::hsaco::Hsaco;
 use hrx::compiler::inspect::{Inspection, Options, inspect};
@@ -9,7 +10,7 @@ use hrx::compiler::{Target, compile};
 use hrx::exec::model_kernels;
 use hrx::models::ModelGraph;
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -53,30 +54,19 @@ pub fn run(args: &Args) -> Outcome {
 
 fn inspected(args: &Args) -> Result<Inspection, Box<dyn Error>> {
     let name = args.file.display().to_string();
-    if is_gguf(&args.file).map_err(|e| format!("can't read {name}: {e}"))? {
+    if is_gguf(&args.file)? {
         return of_model(args, &name);
     }
     if args.target.is_some() {
         return Err(format!("{name}: --target is for models; a code object says what it is for").into());
     }
-    let bytes = std::fs::read(&args.file).map_err(|e| format!("can't read {name}: {e}"))?;
+    let bytes = bytes_of(&args.file)?;
     of_code_object(&bytes, args.kernel.as_deref(), &args.options(), &name)
 }
 
 impl Args {
     fn options(&self) -> Options<'static> {
         Options { kernel: None, board: self.board, workgroup: self.workgroup }
-    }
-}
-
-/// The argument parser of a workgroup's size.
-fn size_parser(text: &str) -> Result<[u32; 3], String> {
-    let sides: Option<Vec<u32>> = text.split('x').map(|side| side.parse().ok().filter(|&n| n > 0)).collect();
-    match sides.as_deref() {
-        Some(&[x]) => Ok([x, 1, 1]),
-        Some(&[x, y]) => Ok([x, y, 1]),
-        Some(&[x, y, z]) => Ok([x, y, z]),
-        _ => Err("a size is one to three numbers, as in 256 or 16x16".into()),
     }
 }
 
@@ -111,12 +101,4 @@ fn of_model(args: &Args, name: &str) -> Result<Inspection, Box<dyn Error>> {
     let kernel = &kernels[pick(&names, wanted, name)?].kernel;
     let compiled = compile(kernel, target)?;
     of_code_object(&compiled.object, None, &args.options(), &kernel.name)
-}
-
-/// Whether a file is a model, by its first bytes.
-fn is_gguf(path: &Path) -> std::io::Result<bool> {
-    use std::io::Read;
-    let mut start = Vec::new();
-    std::fs::File::open(path)?.take(4).read_to_end(&mut start)?;
-    Ok(start == b"GGUF")
 }

@@ -4,6 +4,8 @@ mod cache;
 mod compile;
 mod diff;
 mod dump;
+mod emulate;
+mod input;
 mod inspect;
 mod kernels;
 mod output;
@@ -44,6 +46,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Run the final bytes of kernels for GPUs in the emulator, and hold them to the interpreter
     Verify(verify::Args),
+    /// Run a kernel of any compiler's code object in the emulator, and say what its checks find
+    Emulate(emulate::Args),
     /// Say what changed between two code objects
     Diff(diff::Args),
     /// List the targets, and what this machine has of them
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         Command::Why(args) => why::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Emulate(args) => emulate::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Targets(args) => targets::run(&args),
         Command::Cache(args) => cache::run(&args),

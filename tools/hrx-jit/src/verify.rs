@@ -1,6 +1,7 @@
 //! `hrx-jit verify`: the final bytes of kernels, run in the emulator and held to the interpreter.
 
 use crate::Outcome;
+use crate::input::is_gguf;
 use crate::output::pick;
 use gfx_emu::verify::{Case, Verdict, Verifier, cases, inputs};
 use hrx::compiler::Target;
@@ -96,14 +97,6 @@ fn subjects(args: &Args, chip: &'static Chip) -> Result<Vec<Subject>, Box<dyn st
     let names: Vec<&str> = all.iter().map(|s| s.kernel.name.as_str()).collect();
     let at = pick(&names, wanted, &args.file.display().to_string())?;
     Ok(all.into_iter().nth(at).into_iter().collect())
-}
-
-/// Whether a file begins as GGUF files do.
-fn is_gguf(path: &Path) -> Result<bool, String> {
-    use std::io::Read;
-    let mut start = [0; 4];
-    let mut file = std::fs::File::open(path).map_err(|e| format!("can't read {}: {e}", path.display()))?;
-    Ok(file.read(&mut start).is_ok_and(|n| n == 4) && &start == b"GGUF")
 }
 
 /// Kernels of a text: every integer is taken for a number of rows.
