@@ -23,6 +23,8 @@ pub fn chip_for(kernel: &Kernel) -> &'static Chip {
 
 /// The buffers of a kernel's slots after its whole grid has run, and what the emulator counted.
 ///
+/// With the variable `HRX_KEEP`, code objects that are reported are kept in that folder.
+///
 /// # Errors
 /// What the compiler or the emulator says, and the first faults that the sanitizer found.
 pub fn run(kernel: &Kernel, inputs: &[Input], chip: &'static Chip) -> Result<(Buffers, Run), String> {
@@ -74,6 +76,10 @@ pub fn run(kernel: &Kernel, inputs: &[Input], chip: &'static Chip) -> Result<(Bu
         done = gpu.launch(&code, dispatch, &kernarg).map_err(|e| said(&e))?;
     }
     if !done.reports.is_empty() {
+        if let Some(folder) = std::env::var_os("HRX_KEEP") {
+            let path = std::path::Path::new(&folder).join(format!("{}-{}.hsaco", kernel.name, chip.name));
+            std::fs::write(path, &object).map_err(|e| said(&e))?;
+        }
         let lines: Vec<String> = done.reports.iter().take(5).map(ToString::to_string).collect();
         return Err(format!("{}: {} reports\n{}", chip.name, done.reports.len(), lines.join("\n")));
     }

@@ -335,7 +335,11 @@ pub fn check(kernel: &Kernel, inputs: &[Input]) -> Result<Buffers, String> {
     Checker::new(kernel)?.check(inputs)
 }
 
-fn compare(kernel: &Kernel, inputs: &[Input], got: &Buffers, want: &Buffers, approximate: bool) -> Result<(), String> {
+/// Compares the buffers of a run with those wanted: to the bit, but for payloads of NaNs, or [`APPROXIMATE`].
+///
+/// # Errors
+/// The first difference.
+pub fn compare(kernel: &Kernel, inputs: &[Input], got: &Buffers, want: &Buffers, approximate: bool) -> Result<(), String> {
     // A slot whose memory another one writes is compared there.
     let shared = |slot: usize| inputs.iter().any(|i| matches!(i, Input::Same(of) if *of == slot));
     for (slot, param) in kernel.params.iter().enumerate() {

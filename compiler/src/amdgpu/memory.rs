@@ -88,7 +88,10 @@ impl<'c> Codegen<'c, '_> {
     pub(super) fn load(&self, at: &Address, bytes: u32, mask: Option<Val>) -> Result<Vec<BasicValueEnum<'c>>> {
         let loaded = match at.space {
             Space::Lds => self.load_lds(at, bytes, mask)?,
-            Space::Global(view) if mask.is_none() && bytes.is_multiple_of(4) && self.is_uniform(at, view) => {
+            // Scalar loads drop the low bits of addresses: blocks of some formats start at odd halves of words.
+            Space::Global(view)
+                if mask.is_none() && bytes.is_multiple_of(4) && at.align >= 4 && self.is_uniform(at, view) =>
+            {
                 self.load_uniform(at, view, bytes)?
             }
             Space::Global(view) => {

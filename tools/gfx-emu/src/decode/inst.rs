@@ -175,6 +175,8 @@ pub struct Valu {
     pub dpp: Option<Box<Dpp>>,
     /// Whether subnormals of binary32 go by the mode.
     pub arithmetic: bool,
+    /// Whether the low half of a result depends on low halves of the sources alone.
+    pub low_alone: bool,
     /// Choice between two sources by the mask, for which only what is chosen must be known.
     pub select: bool,
 }

@@ -21,6 +21,18 @@ pub fn vector(op: &Op, context: &Context<'_>) -> Result<Body> {
     operation(op, context).map(|v| Body::Valu(Box::new(v)))
 }
 
+/// Operations of 64 bits whose low half depends on low halves alone.
+const LOW_ALONE: &[&str] = &[
+    "v_mad_u64_u32",
+    "v_mad_i64_i32",
+    "v_mad_nc_",
+    "v_add_u64",
+    "v_sub_u64",
+    "v_lshlrev_b64",
+    "v_lshl_add_u64",
+    "v_mov_b64",
+];
+
 /// An operation on each lane.
 pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
     let name = canonical(&op.name);
@@ -95,6 +107,7 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
         omod,
         dpp: dpp(op, context.wave)?,
         arithmetic: row.arithmetic,
+        low_alone: LOW_ALONE.iter().any(|start| name.starts_with(start)),
         select: name.starts_with("v_cndmask"),
     })
 }

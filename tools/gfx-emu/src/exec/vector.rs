@@ -109,6 +109,16 @@ fn unknown(w: &Wave, src: &VSrc) -> u64 {
     }
 }
 
+/// The same of the low halves of all sources.
+fn low_unknown(w: &Wave, v: &Valu) -> u64 {
+    let low = |src: &VSrc| match src.reg {
+        Reg::V(first) => w.unknown_v[first as usize],
+        Reg::S(first) if w.is_unknown_scalar(first, 1) => u64::MAX,
+        _ => 0,
+    };
+    v.src.iter().fold(0, |all, src| all | low(src))
+}
+
 /// Bits moved as lanes are.
 fn permuted(mask: u64, dpp: &Dpp) -> u64 {
     (0..64).filter(|&l| dpp.from[l] != Dpp::NONE && mask >> dpp.from[l] & 1 != 0).fold(0, |all, l| all | 1 << l)
@@ -131,6 +141,7 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
         let rest = v.src[1..].iter().fold(0, |all, s| all | unknown(w, s));
         lost = permuted(unknown(w, src), dpp) | rest;
     }
+    let low = if v.low_alone && lost != 0 { low_unknown(w, v) } else { lost };
     let mut mask = 0;
     for half in 0..w.halves {
         let lanes = (write >> (32 * half)) as u32;
@@ -154,7 +165,7 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
         }
     }
     if let Reg::V(dst) = v.dst {
-        for word in 0..v.dst_ty.words() as usize {
+        for (word, lost) in [low, lost].into_iter().enumerate().take(v.dst_ty.words().into()) {
             let to = &mut w.unknown_v[dst as usize + word];
             *to = *to & !write | lost & write;
         }
