@@ -100,8 +100,8 @@ fn kernels_compute_what_the_host_computes() {
     }
     let most = products[1].iter().fold(0f32, |m, y| m.max(y.abs()));
     for (a, b) in products[0].iter().zip(&products[1]) {
-        // The matrix unit sums in its own order.
-        assert!((a - b).abs() <= 1e-3 * most, "{a} {b}");
+        // The host's rows are rounded to 8 bits, the matrix unit's to f16.
+        assert!((a - b).abs() <= 1e-2 * most, "{a} {b}");
     }
 }
 
@@ -157,7 +157,7 @@ fn what_does_not_fit_is_refused() {
     assert!(e.starts_with("kernel add: argument 0 is Buffer(Buffer(128 bytes))"), "{e}");
     let mut far = record(good(i32::MAX)).expect("recorded");
     let e = refused(far.replay(&[2]));
-    assert!(e.starts_with("kernel add: argument 3 is a view of 8589934592 bytes; its code reaches "), "{e}");
+    assert!(e.starts_with("kernel add: argument 3 is a view of 8589934716 bytes; its code reaches "), "{e}");
     let mut near = record(good(0)).expect("recorded");
     let e = refused(near.replay(&[i32::MAX]));
     assert_eq!(e, "kernel add: a grid of [2147483647, 1, 1] workgroups of 32 lanes");
