@@ -1,6 +1,6 @@
 //! The device, versions and errors.
 
-use crate::call::{functions, give, last_error, run};
+use crate::call::{functions, give, last_error};
 use crate::memory::system_memory;
 use crate::properties::{GRID, Properties};
 use crate::state::State;
@@ -116,8 +116,6 @@ functions! {
 /// The status of this thread's last call that failed; success from then on.
 #[unsafe(no_mangle)]
 pub extern "C" fn hipGetLastError() -> c_int {
-    // What has been wrong with launches is an error of the thread's, too.
-    run("hipGetLastError", State::settle);
     last_error(true)
 }
 
