@@ -1,7 +1,6 @@
 //! The device, versions and errors.
 
 use crate::call::{functions, give, last_error};
-use crate::memory::system_memory;
 use crate::properties::{GRID, Properties};
 use crate::state::State;
 use crate::status::{self, Status};
@@ -143,7 +142,7 @@ fn known(state: &mut State, device: c_int) -> Result<Properties, Status> {
     if device != 0 {
         return Err(Status::INVALID_DEVICE);
     }
-    Ok(Properties { chip, memory: system_memory().0 })
+    Ok(Properties { chip, memory: state.memory()?.0 })
 }
 
 /// A device's number by HIP's number for it, of those that are known.
