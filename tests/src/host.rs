@@ -339,7 +339,13 @@ pub fn check(kernel: &Kernel, inputs: &[Input]) -> Result<Buffers, String> {
 ///
 /// # Errors
 /// The first difference.
-pub fn compare(kernel: &Kernel, inputs: &[Input], got: &Buffers, want: &Buffers, approximate: bool) -> Result<(), String> {
+pub fn compare(
+    kernel: &Kernel,
+    inputs: &[Input],
+    got: &Buffers,
+    want: &Buffers,
+    approximate: bool,
+) -> Result<(), String> {
     // A slot whose memory another one writes is compared there.
     let shared = |slot: usize| inputs.iter().any(|i| matches!(i, Input::Same(of) if *of == slot));
     for (slot, param) in kernel.params.iter().enumerate() {
