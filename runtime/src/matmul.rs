@@ -4,6 +4,7 @@ use crate::device::{Arg, Buffer, Device, HostSlices, KernelId, Launch};
 use crate::error::Error;
 use crate::exec::KernelStore;
 use crate::kernel::{bytes_of, bytes_of_mut};
+use hrx_compiler::Target;
 use hrx_ir::quant::CHUNK;
 use hrx_templates::{Linear, LinearCut, Output, Request, RowCut, RowOp, Rowwise, Slot, Template, WeightType};
 use std::sync::{Arc, Mutex};
@@ -19,9 +20,9 @@ const MAX_N: u32 = 1 << 30;
 
 /// y = x · Wᵀ for a weight matrix W of `n` rows of `k` elements in one of GGUF's formats, as bytes in the file's layout.
 ///
-/// Quantised weights are multiplied with x quantised to 8 bits in blocks of 32, as whole models do it; f32, f16 and bf16
-/// ones with x as it is. A row of the result depends on nothing but its row of x and W: neither on the rows beside it
-/// nor on the number of threads.
+/// On the CPU quantised weights are multiplied with x quantised to 8 bits in blocks of 32; f32, f16 and bf16 ones, and on
+/// a GPU all, with x as it is. A row of the result depends on nothing but its row of x and W: neither on the rows beside
+/// it nor on the number of threads; on a GPU also on whether it is the only row.
 ///
 /// [`run`](QuantMatmul::run) may be called from several threads at the same time; a CPU device takes the calls one after
 /// another, each on all of its threads.
@@ -83,10 +84,17 @@ impl QuantMatmul {
         }
         let target = store.device().target();
         let shape = crate::exec::target_shape(target);
-        let linear =
-            |rows| Request::from(Linear::new(n, k, weight, LinearCut::choose(&shape, [n, k], weight, rows, 1)));
+        // GPUs multiply rows as they are: their matrix units take no codes with scales.
+        let input = match target {
+            Target::Host(_) => Linear::input(weight),
+            Target::Amd(_) => Output::F32,
+        };
+        let linear = |rows| {
+            let cut = LinearCut::choose(&shape, [n, k], weight, rows, 1);
+            Request::from(Linear { input, ..Linear::new(n, k, weight, cut) })
+        };
         let mut requests = vec![linear(1), linear(MANY)];
-        if Linear::input(weight) == Output::Q8 {
+        if input == Output::Q8 {
             requests.push(
                 Rowwise { k, op: RowOp::Copy, indexed: false, output: Output::Q8, cut: RowCut::choose(&shape, k) }
                     .into(),

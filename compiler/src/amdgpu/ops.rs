@@ -279,10 +279,19 @@ impl<'c> Codegen<'c, '_> {
     /// A barrier of LDS. The lanes of a single wave go in step: for them it only keeps the compiler from moving accesses.
     fn barrier(&self) -> Result<()> {
         let scope = if self.lanes.waves == 1 { "wavefront" } else { "workgroup" };
+        self.keep_loads()?;
         self.fence(LLVMAtomicOrdering::LLVMAtomicOrderingRelease, scope)?;
         let name = if self.lanes.waves == 1 { "llvm.amdgcn.wave.barrier" } else { "llvm.amdgcn.s.barrier" };
         self.intrinsic(name, &[], &[])?;
         self.fence(LLVMAtomicOrdering::LLVMAtomicOrderingAcquire, scope)
+    }
+
+    /// Nothing, which may write memory: LLVM 22 sinks loads (MachineSink) past fences and barriers, which it takes for
+    /// no stores, into the block that uses them.
+    fn keep_loads(&self) -> Result<()> {
+        let ty = self.cx.void_type().fn_type(&[], false);
+        let nothing = self.cx.create_inline_asm(ty, String::new(), "~{memory}".into(), true, false, None, false);
+        self.b.build_indirect_call(ty, nothing, &[], "").map(|_| ()).map_err(said)
     }
 
     /// A fence that orders LDS accesses only (AMDGPU usage guide, "amdgpu-synchronize-as").

@@ -266,8 +266,15 @@ fn written_as(word: &str) -> Written {
     }
 }
 
+/// A number without the mark of a literal whose value an inline constant has, too: `lit(0xffffffff)`.
+fn unmarked(word: &str) -> &str {
+    let inside = word.strip_prefix("lit(").or_else(|| word.strip_prefix("lit64("));
+    inside.and_then(|w| w.strip_suffix(')')).unwrap_or(word)
+}
+
 /// Registers or a number, with nothing around them.
 fn plain(word: &str) -> Option<Base> {
+    let word = unmarked(word);
     if let Some(regs) = registers(word) {
         return Some(Base::Regs(regs));
     }
@@ -318,6 +325,7 @@ fn registers(word: &str) -> Option<Regs> {
 
 /// The bits of a number as assembly writes it.
 fn number(word: &str) -> Option<u32> {
+    let word = unmarked(word);
     let (negative, digits) = word.strip_prefix('-').map_or((false, word), |rest| (true, rest));
     if let Some(hex) = digits.strip_prefix("0x") {
         // Literals of 64-bit operands have more digits: the low half is the part that is looked at.
@@ -365,6 +373,7 @@ mod tests {
         let bits = [u32::MAX, 0xd2, 1.0_f32.to_bits()].map(Operand::Number);
         assert_eq!(shown[1..], bits);
         assert_eq!(numbers("s_mov_b64 s[0:1], 0x7fffffff80000000")[1], Operand::Number(0x8000_0000));
+        assert_eq!(numbers("s_addc_u32 s3, s3, lit(0xffffffff)")[2], Operand::Number(u32::MAX));
         assert_eq!(numbers("v_mul_f32_e32 v1, 0.15915494, v2")[1], Operand::Number(0.159_154_94_f32.to_bits()));
     }
 

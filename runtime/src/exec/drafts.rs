@@ -29,7 +29,7 @@ impl Drafts {
     /// Lowers a model's graph for steps of up to `n_batch` tokens.
     ///
     /// # Errors
-    /// If the graph has no such output.
+    /// If the graph has no such output, or the target reads no activations of this form.
     pub fn new(
         graph: &Graph,
         outputs: Outputs,
@@ -39,6 +39,10 @@ impl Drafts {
     ) -> Result<Drafts, Error> {
         let name = if outputs == Outputs::Hidden { HIDDEN } else { LOGITS };
         let output = graph.output(name).ok_or_else(|| Error::Invalid(format!("the model has no output {name}")))?;
+        if let (Target::Amd(chip), Activations::Q8) = (target, activations) {
+            let name = chip.name;
+            return Err(Error::Invalid(format!("activations as q8 are the CPU's; products on {name} read f32")));
+        }
         let shape = super::target_shape(target);
         let (mode, [max_tokens, max_outputs]) = match outputs {
             Outputs::Last => (Mode::Prefill, [n_batch, 1]),

@@ -44,7 +44,12 @@ pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options
     let inputs: Vec<Input> = slots.iter().map(input).collect();
     let want = interpret(&kernel, &inputs, &Options::exact()).unwrap_or_else(|e| panic!("{e}"));
     for chip in chips(&kernel) {
-        let (got, _) = emulator::run(&kernel, &inputs, chip).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+        let (got, _) = match emulator::run(&kernel, &inputs, chip) {
+            Ok(run) => run,
+            // Random cuts, and those for vectors, may be too large; the compiler says so.
+            Err(e) if e.contains("it needs more registers than a lane") => continue,
+            Err(e) => panic!("{}: {e}", kernel.name),
+        };
         compare(&kernel, &inputs, &got, &want, is_approximate(&kernel))
             .unwrap_or_else(|e| panic!("{} for {}: {e}", kernel.name, chip.name));
     }

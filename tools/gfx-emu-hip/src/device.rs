@@ -1,7 +1,6 @@
 //! The device, versions and errors.
 
-use crate::call::{functions, give, last_error, run};
-use crate::memory::system_memory;
+use crate::call::{functions, give, last_error};
 use crate::properties::{GRID, Properties};
 use crate::state::State;
 use crate::status::{self, Status};
@@ -116,8 +115,6 @@ functions! {
 /// The status of this thread's last call that failed; success from then on.
 #[unsafe(no_mangle)]
 pub extern "C" fn hipGetLastError() -> c_int {
-    // What has been wrong with launches is an error of the thread's, too.
-    run("hipGetLastError", State::settle);
     last_error(true)
 }
 
@@ -145,7 +142,7 @@ fn known(state: &mut State, device: c_int) -> Result<Properties, Status> {
     if device != 0 {
         return Err(Status::INVALID_DEVICE);
     }
-    Ok(Properties { chip, memory: system_memory().0 })
+    Ok(Properties { chip, memory: state.memory()?.0 })
 }
 
 /// A device's number by HIP's number for it, of those that are known.

@@ -7,10 +7,14 @@ use crate::status::Status;
 use gfx_emu::{Dispatch, Error, Gpu, Kernel, Kind, Module};
 use hrx_compiler::target::amd::Chip;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The emulated GPU.
 pub struct Machine {
     gpu: Gpu,
+    /// Bytes that may be allocated, and that are.
+    most: Option<u64>,
+    allocated: AtomicU64,
 }
 
 /// A code object in its memory. Taken back when nothing launches from it any more.
@@ -34,6 +38,7 @@ impl Machine {
     /// What it says if it can't be.
     pub fn new(chip: &'static Chip, options: &Options) -> Result<Machine, String> {
         let default = gfx_emu::Options::default();
+        let most = options.memory;
         let options = gfx_emu::Options {
             threads: options.threads.unwrap_or(default.threads).max(1),
             seed: options.seed.unwrap_or(default.seed),
@@ -41,7 +46,8 @@ impl Machine {
             check: !options.unchecked,
             ..default
         };
-        Gpu::new(chip, options).map(|gpu| Machine { gpu }).map_err(|e| e.to_string())
+        let machine = |gpu| Machine { gpu, most, allocated: AtomicU64::new(0) };
+        Gpu::new(chip, options).map(machine).map_err(|e| e.to_string())
     }
 
     /// Its chip.
@@ -51,12 +57,31 @@ impl Machine {
 
     /// New memory.
     pub fn allocate(&self, bytes: usize) -> Result<u64, Status> {
-        self.gpu.alloc(bytes as u64).map_err(|e| told(&e, Status::OUT_OF_MEMORY))
+        let after = self.allocated.load(Relaxed).saturating_add(bytes as u64);
+        if self.most.is_some_and(|most| after > most) {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        let address = self.gpu.alloc(bytes as u64).map_err(|e| told(&e, Status::OUT_OF_MEMORY))?;
+        self.allocated.fetch_add(self.bytes_of(address), Relaxed);
+        Ok(address)
+    }
+
+    /// Bytes of the allocation at an address.
+    fn bytes_of(&self, address: u64) -> u64 {
+        self.gpu.allocation(address).map_or(0, |(_, bytes)| bytes)
+    }
+
+    /// Bytes that are allocated.
+    pub fn allocated(&self) -> u64 {
+        self.allocated.load(Relaxed)
     }
 
     /// Frees memory.
     pub fn free(&self, address: u64) -> Result<(), Status> {
-        self.gpu.free(address).map_err(|e| told(&e, Status::INVALID_DEVICE_POINTER))
+        let bytes = self.bytes_of(address);
+        self.gpu.free(address).map_err(|e| told(&e, Status::INVALID_DEVICE_POINTER))?;
+        self.allocated.fetch_sub(bytes, Relaxed);
+        Ok(())
     }
 
     /// Whether an address is that of its memory.

@@ -47,10 +47,9 @@ functions! {
         // SAFETY: HIP's callers pass room for an address.
         unsafe { give(device, host) }
     };
-    /// Memory free and in all: the computer's.
+    /// Memory free and in all: the computer's, if the device has not been given less.
     fn hipMemGetInfo(free: *mut usize, total: *mut usize) |state| {
-        state.device()?;
-        let (all, available) = system_memory();
+        let (all, available) = state.memory()?;
         // SAFETY: HIP's callers pass room for numbers.
         unsafe { give(free, available).and_then(|()| give(total, all)) }
     };
@@ -190,11 +189,26 @@ fn fill(state: &mut State, to: Handle, [pattern, width]: [u32; 2], count: usize,
 }
 
 /// Bytes of the computer's memory, in all and available.
-pub fn system_memory() -> (usize, usize) {
+fn system_memory() -> (usize, usize) {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let field = |name: &str| {
         let line = text.lines().find(|l| l.starts_with(name))?;
         line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib * 1024)
     };
     (field("MemTotal:").unwrap_or(0), field("MemAvailable:").unwrap_or(0))
+}
+
+impl State {
+    /// Bytes of the device's memory, in all and free.
+    pub fn memory(&mut self) -> Result<(usize, usize), Status> {
+        let machine = self.device()?;
+        let (all, available) = system_memory();
+        Ok(match self.limit() {
+            Some(limit) => {
+                let free = limit.saturating_sub(machine.allocated());
+                (limit as usize, available.min(free as usize))
+            }
+            None => (all, available),
+        })
+    }
 }

@@ -10,6 +10,8 @@ pub const SEED: &str = "HRX_EMU_SEED";
 pub const THREADS: &str = "HRX_EMU_THREADS";
 /// The variable that, as 0, switches the sanitizer off, but for accesses outside of memory.
 pub const CHECK: &str = "HRX_EMU_CHECK";
+/// The variable with the MiB of memory that the device has.
+pub const MEMORY: &str = "HRX_EMU_MEMORY";
 /// The variable with calls that are to fail.
 pub const FAIL: &str = "HRX_EMU_FAIL";
 
@@ -35,6 +37,8 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Whether only accesses outside of memory are looked for.
     pub unchecked: bool,
+    /// Bytes of the device's memory; none for as much as the computer has.
+    pub memory: Option<u64>,
     /// Calls that are to fail.
     pub faults: Vec<Fault>,
 }
@@ -67,6 +71,7 @@ impl Options {
             seed: number(SEED)?,
             threads: number(THREADS)?.map(|n| n as usize),
             unchecked: number(CHECK)? == Some(0),
+            memory: number(MEMORY)?.map(|mib: u64| mib.saturating_mul(1 << 20)),
             faults: faults.map(fault).collect::<Result<_, _>>()?,
         })
     }
@@ -96,10 +101,18 @@ mod tests {
     #[test]
     fn variables_are_read() {
         assert_eq!(read(&[]), Ok(Options::default()));
-        let set = [(CHIP, "gfx1100"), (SEED, "7"), (THREADS, "1"), (FAIL, "hipMalloc:2:2,hipFree:1:17")];
+        let set = [
+            (CHIP, "gfx1100"),
+            (SEED, "7"),
+            (THREADS, "1"),
+            (MEMORY, "3"),
+            (CHECK, "0"),
+            (FAIL, "hipMalloc:2:2,hipFree:1:17"),
+        ];
         let options = read(&set).expect("understood");
         assert_eq!(options.chip.map(|c| c.name), Some("gfx1100"));
         assert_eq!((options.seed, options.threads), (Some(7), Some(1)));
+        assert_eq!((options.memory, options.unchecked), (Some(3 << 20), true));
         let fault = |call: &str, number, status| Fault { call: call.into(), number, status };
         assert_eq!(options.faults, [fault("hipMalloc", 2, 2), fault("hipFree", 1, 17)]);
     }

@@ -137,6 +137,11 @@ impl State {
         }
     }
 
+    /// The most bytes of memory that the device has been given.
+    pub fn limit(&self) -> Option<u64> {
+        self.options.memory
+    }
+
     /// The emulator, started when it is first needed.
     pub fn device(&mut self) -> Result<Arc<Machine>, Status> {
         if let Some(machine) = &self.machine {

@@ -121,8 +121,11 @@ fn programs_compute_what_they_should_and_nothing_is_reported() {
 
 #[test]
 fn races_are_reported_and_fail_the_next_call_that_waits() {
-    for (name, call) in [("reduce", "hipDeviceSynchronize()"), ("matmul", ""), ("scan", "hipStreamSynchronize(first)")]
-    {
+    for (name, call) in [
+        ("reduce", "hipDeviceSynchronize()"),
+        ("matmul", "hipEventSynchronize(stop)"),
+        ("scan", "hipStreamSynchronize(first)"),
+    ] {
         for chip in CHIPS {
             let output = run(&program(name, true), &[("HRX_EMU_CHIP", chip)]);
             let (out, err) = text(&output);

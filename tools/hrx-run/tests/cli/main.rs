@@ -3,5 +3,6 @@
 mod broken;
 mod chat;
 mod disk;
+mod gpu;
 mod run;
 mod support;

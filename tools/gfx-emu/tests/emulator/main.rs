@@ -1,0 +1,7 @@
+//! The emulator on code that is written by hand, in assembly or C, with expectations worked out apart from it.
+
+mod foreign;
+mod instructions;
+mod lanes;
+mod reports;
+mod support;
