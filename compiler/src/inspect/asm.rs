@@ -266,8 +266,10 @@ fn written_as(word: &str) -> Written {
     }
 }
 
-/// Registers or a number, with nothing around them.
+/// Registers or a number, with nothing around them but what says that it is a literal.
 fn plain(word: &str) -> Option<Base> {
+    let literal = word.strip_prefix("lit64(").or_else(|| word.strip_prefix("lit("));
+    let word = literal.and_then(|rest| rest.strip_suffix(')')).unwrap_or(word);
     if let Some(regs) = registers(word) {
         return Some(Base::Regs(regs));
     }
@@ -287,6 +289,7 @@ fn operand(word: &str, written: &Written) -> Operand {
     match &written.base {
         Base::Regs(regs) if registers(word).is_some() => Operand::Regs(*regs),
         Base::Regs(regs) => Operand::Changed(*regs),
+        Base::Whole(n) if word.starts_with("lit") => Operand::Number(*n as u32),
         _ => number(word).map_or_else(|| Operand::Other(word.into()), Operand::Number),
     }
 }
@@ -407,6 +410,21 @@ mod tests {
         assert_eq!(operands("s_load_b32 s8, s[0:1], null")[2], s(special::NULL, 1));
         let odd = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 32), 3";
         assert_eq!(operands(odd).len(), 2, "commas in brackets belong to the operand");
+    }
+
+    #[test]
+    fn written_operands_keep_their_marks() {
+        let written = |word: &str| parsed(&format!("v_x v0, {word}")).ops[0].written.remove(1);
+        let found = written("-|v3|");
+        assert!(found.neg && found.abs && !found.sext && matches!(found.base, Base::Regs(Regs { first: 3, .. })));
+        assert_eq!(written("v4.h").half, Some(true));
+        assert_eq!(written("v4.l").half, Some(false));
+        assert!(written("sext(v4)").sext && written("neg(v4)").neg);
+        assert_eq!(written("-1").base, Base::Whole(u64::MAX));
+        assert_eq!(written("0x7fffffff80000000").base, Base::Whole(0x7fff_ffff_8000_0000));
+        assert_eq!(written("lit(0xffffffff)").base, Base::Whole(0xffff_ffff));
+        assert_eq!(written("-0.5").base, Base::Fraction((-0.5_f64).to_bits()));
+        assert_eq!(written("off").base, Base::Name("off".into()));
     }
 
     #[test]
