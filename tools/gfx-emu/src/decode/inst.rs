@@ -114,6 +114,29 @@ pub struct VSrc {
     pub select: Option<Select>,
     /// Whether the bits are the registers' as they are.
     pub plain: bool,
+    /// A constant in all lanes.
+    pub spread: Box<[[u32; 32]]>,
+}
+
+impl VSrc {
+    /// A source of registers, or a constant, as it is.
+    pub fn new(reg: Reg, ty: Ty, bits: [u32; 2]) -> VSrc {
+        let spread = if reg == Reg::K { bits.iter().map(|&b| [b; 32]).collect() } else { Box::default() };
+        VSrc {
+            reg,
+            ty,
+            words: ty.words(),
+            bits,
+            neg: false,
+            abs: false,
+            sext: false,
+            high: [false; 2],
+            neg_half: [false; 2],
+            select: None,
+            plain: true,
+            spread,
+        }
+    }
 }
 
 /// How a result goes into its register.
@@ -175,10 +198,22 @@ pub struct Valu {
     pub dpp: Option<Box<Dpp>>,
     /// Whether subnormals of binary32 go by the mode.
     pub arithmetic: bool,
+    /// The sources' own use of negation.
+    pub signed: [bool; 3],
+    /// The result's registers, if operands are taken as they are and it goes there as it is.
+    pub simple: Option<u16>,
     /// Whether the low half of a result depends on low halves of the sources alone.
     pub low_alone: bool,
     /// Choice between two sources by the mask, for which only what is chosen must be known.
     pub select: bool,
+}
+
+/// Two vector operations in one instruction.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    pub ops: [Valu; 2],
+    /// What of it the hardware does not take.
+    pub illegal: Option<Box<str>>,
 }
 
 /// A scalar source.
@@ -331,7 +366,7 @@ pub enum Control {
 #[derive(Clone, Debug)]
 pub enum Body {
     Valu(Box<Valu>),
-    Pair(Box<[Valu; 2]>),
+    Pair(Box<Pair>),
     Salu(Salu),
     Smem(Smem),
     Mem(Box<Mem>),

@@ -52,6 +52,8 @@ pub struct Context<'a> {
     pub wave: u32,
     /// Waves of the workgroup.
     pub waves: u32,
+    /// Room for matrix products.
+    pub tiles: crate::exec::matrix::Tiles,
 }
 
 impl<'a> Context<'a> {
@@ -71,6 +73,7 @@ impl<'a> Context<'a> {
             pc: 0,
             wave: 0,
             waves: 0,
+            tiles: Default::default(),
         }
     }
 

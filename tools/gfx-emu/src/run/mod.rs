@@ -151,7 +151,8 @@ impl Job<'_> {
                 }
                 ran = true;
                 let turn = if self.options.shuffle { 1 + random.next() % TURN } else { TURN };
-                executed += self.turn(cx, &mut waves[at], turn)?;
+                // SAFETY: whoever makes a `Gpu` has looked that the CPU has these features.
+                executed += unsafe { self.turn(cx, &mut waves[at], turn) }?;
             }
             if waves.iter().all(|w| w.state == State::Ended) {
                 return Ok(());
@@ -171,6 +172,7 @@ impl Job<'_> {
     }
 
     /// A wave until it blocks, ends or has had its turn; how many instructions it executed.
+    #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
     fn turn(&self, cx: &mut Context<'_>, w: &mut Wave, most: u64) -> Result<u64, Error> {
         let code = &self.launch.code;
         cx.wave = w.number;

@@ -129,6 +129,7 @@ pub struct Wave {
     /// Whether it has synchronised with other workgroups through memory.
     pub acquired: bool,
     pub pad: Box<Scratchpad>,
+    pub out: Box<[Lane; 2]>,
     /// Instructions executed.
     pub executed: u64,
 }
@@ -159,6 +160,7 @@ impl Wave {
             signalled: 0,
             acquired: false,
             pad: Box::new([[0; 32]; 8]),
+            out: Box::new([[0; 32]; 2]),
             executed: 0,
         }
     }
