@@ -114,14 +114,11 @@ pub struct VSrc {
     pub select: Option<Select>,
     /// Whether the bits are the registers' as they are.
     pub plain: bool,
-    /// A constant in all lanes.
-    pub spread: Box<[[u32; 32]]>,
 }
 
 impl VSrc {
     /// A source of registers, or a constant, as it is.
     pub fn new(reg: Reg, ty: Ty, bits: [u32; 2]) -> VSrc {
-        let spread = if reg == Reg::K { bits.iter().map(|&b| [b; 32]).collect() } else { Box::default() };
         VSrc {
             reg,
             ty,
@@ -134,7 +131,6 @@ impl VSrc {
             neg_half: [false; 2],
             select: None,
             plain: true,
-            spread,
         }
     }
 }
@@ -178,6 +174,53 @@ impl Dpp {
     pub const NONE: u8 = 255;
 }
 
+/// Where a word of a plain operand is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Word {
+    V(u16),
+    S(u16),
+    /// In the constants of [`Simple`].
+    K(u16),
+}
+
+/// A vector operation in the form that most have, packed.
+#[derive(Clone, Debug)]
+pub struct Simple {
+    pub dst: u16,
+    /// Registers of the result.
+    pub words: u8,
+    /// Words of sources, and the place among a row's operands that each has.
+    pub sources: Vec<(u8, Word)>,
+    /// Constants, each in all lanes.
+    pub constants: Box<[[u32; 32]]>,
+    /// Whether it needs what is not packed: a mask, or the rule of what is unknown.
+    pub needs_mask: bool,
+}
+
+impl Simple {
+    /// Packs sources that are plain.
+    pub fn new(dst: u16, words: u8, src: &[VSrc], needs_mask: bool) -> Simple {
+        let (mut sources, mut constants) = (Vec::new(), Vec::new());
+        for (at, src) in src.iter().enumerate() {
+            for word in 0..u16::from(src.words) {
+                let place = (2 * at) as u8 + word as u8;
+                sources.push((
+                    place,
+                    match src.reg {
+                        Reg::V(first) => Word::V(first + word),
+                        Reg::S(first) => Word::S(first + word),
+                        Reg::K => {
+                            constants.push([src.bits[word as usize]; 32]);
+                            Word::K(constants.len() as u16 - 1)
+                        }
+                    },
+                ));
+            }
+        }
+        Simple { dst, words, sources, constants: constants.into(), needs_mask }
+    }
+}
+
 /// A vector operation.
 #[derive(Clone, Debug)]
 pub struct Valu {
@@ -200,8 +243,8 @@ pub struct Valu {
     pub arithmetic: bool,
     /// The sources' own use of negation.
     pub signed: [bool; 3],
-    /// The result's registers, if operands are taken as they are and it goes there as it is.
-    pub simple: Option<u16>,
+    /// The operation again, if operands are taken as they are and results go to registers as they are.
+    pub simple: Option<Simple>,
     /// Whether the low half of a result depends on low halves of the sources alone.
     pub low_alone: bool,
     /// Choice between two sources by the mask, for which only what is chosen must be known.

@@ -1,7 +1,7 @@
 //! Vector operations, moves between lanes, and matrix products from assembly.
 
 use super::dpp::{destination, dpp, select};
-use super::inst::{Body, Lanes, Put, Reg, Ty, VSrc, Valu, scalar};
+use super::inst::{Body, Lanes, Put, Reg, Simple, Ty, VSrc, Valu, scalar};
 use super::names::canonical;
 use super::source::{scalar_register, source, vector_register};
 use super::{Context, Result};
@@ -98,8 +98,12 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
     let clamp = op.has("clamp");
     let whole = !matches!(row.dst, Ty::F | Ty::PF | Ty::H | Ty::PH | Ty::FD);
     let straight = src.iter().all(|s| s.plain) && dpp.is_none() && put == Put::Whole;
+    let chosen = name.starts_with("v_cndmask");
+    let low_alone = LOW_ALONE.iter().any(|start| name.starts_with(start));
     let simple = match dst {
-        Reg::V(to) if straight && mask_out.is_none() && omod == 0 && (!clamp || whole) => Some(to),
+        Reg::V(to) if straight && mask_out.is_none() && omod == 0 && (!clamp || whole) => {
+            Some(Simple::new(to, row.dst.words(), &src, mask_in.is_some() || chosen || low_alone))
+        }
         _ => None,
     };
     let signed = std::array::from_fn(|i| src.get(i).is_some_and(|s: &VSrc| s.neg_half[0]));
@@ -118,8 +122,8 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
         omod,
         dpp,
         arithmetic: row.arithmetic,
-        low_alone: LOW_ALONE.iter().any(|start| name.starts_with(start)),
-        select: name.starts_with("v_cndmask"),
+        low_alone,
+        select: chosen,
     })
 }
 

@@ -46,7 +46,7 @@ pub fn step(w: &mut Wave, cx: &mut Context<'_>, inst: &Inst) -> Next {
         Body::Matrix(p) => matrix_step::run(w, cx, p),
         Body::Wait(waits) => control::wait(w, cx, waits),
         Body::Control(c) => return control::run(w, cx, c),
-        Body::Unknown(reason) => return Next::Unknown(reason.to_string()),
+        Body::Unknown(reason) => return cx.unknown(reason),
     }
     Next::Follows
 }

@@ -2,7 +2,7 @@
 
 use super::number::{half, to_half};
 use super::valu::{Env, Lane};
-use crate::decode::{Dpp, Pair, Put, Reg, Rest, Ty, VSrc, Valu};
+use crate::decode::{Dpp, Pair, Put, Reg, Rest, Simple, Ty, VSrc, Valu, Word};
 use crate::run::{Context, Wave};
 
 /// Subnormals of binary32 in the mode: operands are flushed, results are.
@@ -124,46 +124,40 @@ fn permuted(mask: u64, dpp: &Dpp) -> u64 {
     (0..64).filter(|&l| dpp.from[l] != Dpp::NONE && mask >> dpp.from[l] & 1 != 0).fold(0, |all, l| all | 1 << l)
 }
 
-/// The registers of a source that is taken as it is.
-#[inline(always)]
-fn straight<'a>(
-    v: &'a [Lane],
-    s: &[u32],
-    at: usize,
-    halves: usize,
-    src: &'a VSrc,
-    word: usize,
-    pad: &'a mut Lane,
-) -> &'a Lane {
-    match src.reg {
-        Reg::V(register) => &v[(register as usize + word) * halves + at],
-        Reg::K => &src.spread[word],
-        Reg::S(register) => {
-            pad.fill(s[register as usize + word]);
-            pad
-        }
-    }
-}
-
 /// Runs an operation without changes of operands, whose result goes to whole registers: most are of this kind.
+#[inline]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-fn simple(w: &mut Wave, cx: &Context<'_>, v: &Valu, dst: u16) {
+fn simple(w: &mut Wave, cx: &Context<'_>, v: &Valu, simple: &Simple) {
+    const NOTHING: &Lane = &[0; 32];
     let exec = w.exec();
-    let carry = v.mask_in.map_or(0, |first| w.mask(first));
-    let lost = track(w, cx, v, carry);
-    let low = if v.low_alone && lost != 0 { low_unknown(w, v) } else { lost };
-    let words = v.dst_ty.words() as usize;
-    let halves = w.halves;
+    let (dst, words, halves) = (simple.dst as usize, simple.words as usize, w.halves);
+    let (carry, lost, low) = if simple.needs_mask {
+        let carry = v.mask_in.map_or(0, |first| w.mask(first));
+        let lost = track(w, cx, v, carry);
+        (carry, lost, if v.low_alone && lost != 0 { low_unknown(w, v) } else { lost })
+    } else {
+        let mut lost = 0;
+        for &(_, word) in &simple.sources {
+            match word {
+                Word::V(register) => lost |= w.unknown_v[register as usize],
+                Word::S(register) if w.is_unknown_scalar(register, 1) => lost = u64::MAX,
+                _ => {}
+            }
+        }
+        (0, lost, lost)
+    };
     for half in 0..halves {
         let Wave { v: file, s, pad, out, .. } = &mut *w;
-        const NOTHING: &Lane = &[0; 32];
         let mut refs: [&Lane; 8] = [NOTHING; 8];
-        for ((at, src), pads) in v.src.iter().enumerate().zip(pad.chunks_exact_mut(2)) {
-            let [low, high] = pads else { continue };
-            refs[2 * at] = straight(file, &s[..], half, halves, src, 0, low);
-            if src.words > 1 {
-                refs[2 * at + 1] = straight(file, &s[..], half, halves, src, 1, high);
-            }
+        for (&(place, word), pad) in simple.sources.iter().zip(&mut pad[..]) {
+            refs[place as usize & 7] = match word {
+                Word::V(register) => &file[register as usize * halves + half],
+                Word::K(at) => &simple.constants[at as usize],
+                Word::S(register) => {
+                    pad.fill(s[register as usize]);
+                    pad
+                }
+            };
         }
         let env = Env {
             mask: (carry >> (32 * half)) as u32,
@@ -176,11 +170,16 @@ fn simple(w: &mut Wave, cx: &Context<'_>, v: &Valu, dst: u16) {
         unsafe { (v.f)(&env, &refs, out, &mut 0) };
         let lanes = (exec >> (32 * half)) as u32;
         for (word, out) in out.iter().enumerate().take(words) {
-            place(&mut file[(dst as usize + word) * halves + half], out, lanes, Put::Whole);
+            let to = &mut file[(dst + word) * halves + half];
+            if lanes == u32::MAX {
+                *to = *out;
+            } else {
+                place(to, out, lanes, Put::Whole);
+            }
         }
     }
     for (word, lost) in [low, lost].into_iter().enumerate().take(words) {
-        let to = &mut w.unknown_v[dst as usize + word];
+        let to = &mut w.unknown_v[dst + word];
         *to = *to & !exec | lost & exec;
     }
 }
@@ -189,12 +188,18 @@ fn simple(w: &mut Wave, cx: &Context<'_>, v: &Valu, dst: u16) {
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     waits(w, cx, v);
-    if let Some(dst) = v.simple
-        && !(v.arithmetic && flushes(w.mode) != [false; 2])
+    if let Some(packed) = &v.simple
+        && !(v.arithmetic && w.mode >> 4 & 3 != 3)
     {
-        simple(w, cx, v, dst);
+        simple(w, cx, v, packed);
         return;
     }
+    changing(w, cx, v);
+}
+
+/// Runs an operation of any kind.
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     let exec = w.exec();
     let mut write = exec;
     let mut first_lanes = [[0; 32]; 2];

@@ -180,20 +180,23 @@ impl Job<'_> {
         let mut pc = w.pc;
         while left > 0 {
             let Some(inst) = code.insts.get(pc) else {
-                return Err(self.unknown(cx, pc, "execution runs beyond the code".into()));
+                return Err(self.unknown(pc, "execution runs beyond the code".into()));
             };
             cx.pc = pc;
             cx.counters.issued[inst.class as usize] += 1;
             left -= 1;
             match step(w, cx, inst) {
                 Next::Follows => pc += 1,
-                Next::Jump(to) => pc = to,
+                Next::Jump(to) => pc = to as usize,
                 Next::Blocked => {
                     pc += 1;
                     break;
                 }
                 Next::Ended => break,
-                Next::Unknown(reason) => return Err(self.unknown(cx, pc, reason)),
+                Next::Unknown => {
+                    let reason = std::mem::take(&mut cx.trouble);
+                    return Err(self.unknown(pc, reason));
+                }
             }
         }
         w.pc = pc;
@@ -201,7 +204,7 @@ impl Job<'_> {
         Ok(most - left)
     }
 
-    fn unknown(&self, _: &Context<'_>, pc: usize, reason: String) -> Error {
+    fn unknown(&self, pc: usize, reason: String) -> Error {
         let code = &self.launch.code;
         Error::Instruction {
             kernel: self.launch.kernel.clone(),
