@@ -1,6 +1,7 @@
 //! Whole-system tests. This library is what they share: reference data and how results are held
 //! against it, and the runner of file tests. The tests themselves are in `tests/tests/`.
 
+pub mod anchors;
 pub mod emulator;
 pub mod filetest;
 pub mod golden;

@@ -6,14 +6,11 @@ use hrx::Model;
 use hrx::exec::Activations;
 use hrx::gguf::Gguf;
 use hrx::npy::Matrix;
+use hrx_tests::anchors;
 use hrx_tests::golden::{self, Golden};
 use hrx_tests::logits::Comparison;
 use hrx_tests::models::{Feeding, logits, options, widened};
 use std::fmt::Write;
-
-/// A row's best token may be another one where the reference decides by less than this many times the root mean square
-/// error of the row's logits. A margin is the difference of two logits, whose errors are about normal: 4 deviations.
-const NOISE: f64 = 6.0;
 
 /// A model to compare, and what it is called.
 struct Case<'a> {
@@ -88,22 +85,7 @@ fn hold_to_anchors(activations: Activations) -> String {
             anchor.top1_disagree
         )
         .unwrap();
-        let bound = m.nmse_bound();
-        if found.median() > bound || found.median().is_nan() {
-            failures.push(format!("{}: median {:.2e}, bound {bound:.2e}", case.name, found.median()));
-        }
-        let reference = golden.logits(m).unwrap();
-        for &row in &found.top1_differs {
-            let size = reference.row(row).iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / reference.cols as f64;
-            let noise = (found.rows[row] * size).sqrt();
-            let margin = m.top2_margin[row];
-            if margin > NOISE * noise {
-                failures.push(format!(
-                    "{}: row {row}, decided by {margin:.2e}, flips at an error of {noise:.2e}",
-                    case.name
-                ));
-            }
-        }
+        failures.extend(anchors::failures(&case.name, m, &golden.logits(m).unwrap(), &found));
     }
     assert!(failures.is_empty(), "{}\n{table}", failures.join("\n"));
     table

@@ -266,15 +266,10 @@ fn written_as(word: &str) -> Written {
     }
 }
 
-/// A number without the mark of a literal whose value an inline constant has, too: `lit(0xffffffff)`.
-fn unmarked(word: &str) -> &str {
-    let inside = word.strip_prefix("lit(").or_else(|| word.strip_prefix("lit64("));
-    inside.and_then(|w| w.strip_suffix(')')).unwrap_or(word)
-}
-
-/// Registers or a number, with nothing around them.
+/// Registers or a number, with nothing around them but what says that it is a literal.
 fn plain(word: &str) -> Option<Base> {
-    let word = unmarked(word);
+    let literal = word.strip_prefix("lit64(").or_else(|| word.strip_prefix("lit("));
+    let word = literal.and_then(|rest| rest.strip_suffix(')')).unwrap_or(word);
     if let Some(regs) = registers(word) {
         return Some(Base::Regs(regs));
     }
@@ -294,6 +289,7 @@ fn operand(word: &str, written: &Written) -> Operand {
     match &written.base {
         Base::Regs(regs) if registers(word).is_some() => Operand::Regs(*regs),
         Base::Regs(regs) => Operand::Changed(*regs),
+        Base::Whole(n) if word.starts_with("lit") => Operand::Number(*n as u32),
         _ => number(word).map_or_else(|| Operand::Other(word.into()), Operand::Number),
     }
 }
@@ -325,7 +321,6 @@ fn registers(word: &str) -> Option<Regs> {
 
 /// The bits of a number as assembly writes it.
 fn number(word: &str) -> Option<u32> {
-    let word = unmarked(word);
     let (negative, digits) = word.strip_prefix('-').map_or((false, word), |rest| (true, rest));
     if let Some(hex) = digits.strip_prefix("0x") {
         // Literals of 64-bit operands have more digits: the low half is the part that is looked at.
@@ -373,7 +368,6 @@ mod tests {
         let bits = [u32::MAX, 0xd2, 1.0_f32.to_bits()].map(Operand::Number);
         assert_eq!(shown[1..], bits);
         assert_eq!(numbers("s_mov_b64 s[0:1], 0x7fffffff80000000")[1], Operand::Number(0x8000_0000));
-        assert_eq!(numbers("s_addc_u32 s3, s3, lit(0xffffffff)")[2], Operand::Number(u32::MAX));
         assert_eq!(numbers("v_mul_f32_e32 v1, 0.15915494, v2")[1], Operand::Number(0.159_154_94_f32.to_bits()));
     }
 
@@ -416,6 +410,21 @@ mod tests {
         assert_eq!(operands("s_load_b32 s8, s[0:1], null")[2], s(special::NULL, 1));
         let odd = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 32), 3";
         assert_eq!(operands(odd).len(), 2, "commas in brackets belong to the operand");
+    }
+
+    #[test]
+    fn written_operands_keep_their_marks() {
+        let written = |word: &str| parsed(&format!("v_x v0, {word}")).ops[0].written.remove(1);
+        let found = written("-|v3|");
+        assert!(found.neg && found.abs && !found.sext && matches!(found.base, Base::Regs(Regs { first: 3, .. })));
+        assert_eq!(written("v4.h").half, Some(true));
+        assert_eq!(written("v4.l").half, Some(false));
+        assert!(written("sext(v4)").sext && written("neg(v4)").neg);
+        assert_eq!(written("-1").base, Base::Whole(u64::MAX));
+        assert_eq!(written("0x7fffffff80000000").base, Base::Whole(0x7fff_ffff_8000_0000));
+        assert_eq!(written("lit(0xffffffff)").base, Base::Whole(0xffff_ffff));
+        assert_eq!(written("-0.5").base, Base::Fraction((-0.5_f64).to_bits()));
+        assert_eq!(written("off").base, Base::Name("off".into()));
     }
 
     #[test]

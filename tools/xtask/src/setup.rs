@@ -39,8 +39,13 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// What the tests need too: MLIR, for the feature of that name.
+/// What the tests need too: a compiler of HIP, and MLIR for the feature of that name.
 const TEST_NEEDS: &[Need] = &[
+    Need {
+        package: "clang-22",
+        what: "clang, which compiles the HIP programs that tests run on the emulator",
+        present: || succeeds(command("clang++-22").arg("--version")),
+    },
     Need { package: "libmlir-22-dev", what: "MLIR of LLVM 22 with its C API", present: has_mlir },
     Need {
         package: "mlir-22-tools",

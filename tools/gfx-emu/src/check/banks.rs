@@ -3,17 +3,24 @@
 use crate::decode::{Reg, Valu};
 use hrx_compiler::hsaco::Generation;
 
-/// Cycles beyond the least that lanes take whose words are in the same bank, with so many banks of 4 bytes. Lanes that
-/// access the same word share it.
-pub fn conflicts(words: &mut Vec<u32>, banks: u32) -> u64 {
-    words.sort_unstable();
-    words.dedup();
-    let mut counts = [0_u32; 64];
-    for word in words.iter() {
-        counts[(word % banks.min(64)) as usize] += 1;
+/// Banks of LDS, each 4 bytes wide.
+const BANKS: usize = 32;
+
+/// Cycles beyond the first that words take which are in the same bank. Lanes that access the same word share it.
+pub fn conflicts(words: impl Iterator<Item = u32>) -> u64 {
+    let mut first = [u32::MAX; BANKS];
+    let mut counts = [0_u8; BANKS];
+    let mut others: Vec<u32> = Vec::new();
+    for word in words {
+        let bank = word as usize % BANKS;
+        if counts[bank] == 0 {
+            (first[bank], counts[bank]) = (word, 1);
+        } else if first[bank] != word && !others.contains(&word) {
+            others.push(word);
+            counts[bank] += 1;
+        }
     }
-    let least = (words.len() as u32).div_ceil(banks);
-    u64::from(counts.iter().max().copied().unwrap_or(0).saturating_sub(least.max(1)))
+    u64::from(counts.iter().max().copied().unwrap_or(0).saturating_sub(1))
 }
 
 /// What of a pair the encoding does not allow: results of one parity, or sources of the same bank (number modulo 4) that

@@ -116,6 +116,25 @@ pub struct VSrc {
     pub plain: bool,
 }
 
+impl VSrc {
+    /// A source of registers, or a constant, as it is.
+    pub fn new(reg: Reg, ty: Ty, bits: [u32; 2]) -> VSrc {
+        VSrc {
+            reg,
+            ty,
+            words: ty.words(),
+            bits,
+            neg: false,
+            abs: false,
+            sext: false,
+            high: [false; 2],
+            neg_half: [false; 2],
+            select: None,
+            plain: true,
+        }
+    }
+}
+
 /// How a result goes into its register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Put {
@@ -155,6 +174,53 @@ impl Dpp {
     pub const NONE: u8 = 255;
 }
 
+/// Where a word of a plain operand is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Word {
+    V(u16),
+    S(u16),
+    /// In the constants of [`Simple`].
+    K(u16),
+}
+
+/// A vector operation in the form that most have, packed.
+#[derive(Clone, Debug)]
+pub struct Simple {
+    pub dst: u16,
+    /// Registers of the result.
+    pub words: u8,
+    /// Words of sources, and the place among a row's operands that each has.
+    pub sources: Vec<(u8, Word)>,
+    /// Constants, each in all lanes.
+    pub constants: Box<[[u32; 32]]>,
+    /// Whether it needs what is not packed: a mask, or the rule of what is unknown.
+    pub needs_mask: bool,
+}
+
+impl Simple {
+    /// Packs sources that are plain.
+    pub fn new(dst: u16, words: u8, src: &[VSrc], needs_mask: bool) -> Simple {
+        let (mut sources, mut constants) = (Vec::new(), Vec::new());
+        for (at, src) in src.iter().enumerate() {
+            for word in 0..u16::from(src.words) {
+                let place = (2 * at) as u8 + word as u8;
+                sources.push((
+                    place,
+                    match src.reg {
+                        Reg::V(first) => Word::V(first + word),
+                        Reg::S(first) => Word::S(first + word),
+                        Reg::K => {
+                            constants.push([src.bits[word as usize]; 32]);
+                            Word::K(constants.len() as u16 - 1)
+                        }
+                    },
+                ));
+            }
+        }
+        Simple { dst, words, sources, constants: constants.into(), needs_mask }
+    }
+}
+
 /// A vector operation.
 #[derive(Clone, Debug)]
 pub struct Valu {
@@ -175,10 +241,22 @@ pub struct Valu {
     pub dpp: Option<Box<Dpp>>,
     /// Whether subnormals of binary32 go by the mode.
     pub arithmetic: bool,
+    /// The sources' own use of negation.
+    pub signed: [bool; 3],
+    /// The operation again, if operands are taken as they are and results go to registers as they are.
+    pub simple: Option<Simple>,
     /// Whether the low half of a result depends on low halves of the sources alone.
     pub low_alone: bool,
     /// Choice between two sources by the mask, for which only what is chosen must be known.
     pub select: bool,
+}
+
+/// Two vector operations in one instruction.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    pub ops: [Valu; 2],
+    /// What of it the hardware does not take.
+    pub illegal: Option<Box<str>>,
 }
 
 /// A scalar source.
@@ -331,7 +409,7 @@ pub enum Control {
 #[derive(Clone, Debug)]
 pub enum Body {
     Valu(Box<Valu>),
-    Pair(Box<[Valu; 2]>),
+    Pair(Box<Pair>),
     Salu(Salu),
     Smem(Smem),
     Mem(Box<Mem>),

@@ -115,8 +115,9 @@ impl Code {
 fn body(ops: &[Op], context: &Context<'_>, word: u32, next: u32) -> Result<Body> {
     let [op] = ops else {
         let [x, y] = ops else { return Err("neither one operation nor two".into()) };
-        let pair = [vector::operation(x, context)?, vector::operation(y, context)?];
-        return Ok(Body::Pair(Box::new(pair)));
+        let ops = [vector::operation(x, context)?, vector::operation(y, context)?];
+        let illegal = crate::check::banks::pair(&ops[0], &ops[1], context.generation).map(Into::into);
+        return Ok(Body::Pair(Box::new(Pair { ops, illegal })));
     };
     let name = op.name.as_str();
     if name == "v_nop" || name == "v_pipeflush" {

@@ -91,19 +91,8 @@ pub fn source(w: &Written, ty: Ty) -> Result<VSrc> {
         number => (Reg::K, constant(number, ty).ok_or("a constant of an unknown type")?),
     };
     let high = w.half == Some(true);
-    Ok(VSrc {
-        reg,
-        ty,
-        words: ty.words(),
-        bits,
-        neg: w.neg,
-        abs: w.abs,
-        sext: w.sext,
-        high: [high, high],
-        neg_half: [false; 2],
-        select: None,
-        plain: false,
-    })
+    let marks = VSrc::new(reg, ty, bits);
+    Ok(VSrc { neg: w.neg, abs: w.abs, sext: w.sext, high: [high, high], plain: false, ..marks })
 }
 
 /// The bit of a list such as `op_sel:[0,1]` for a source.

@@ -1,7 +1,7 @@
 //! Vector operations, moves between lanes, and matrix products from assembly.
 
 use super::dpp::{destination, dpp, select};
-use super::inst::{Body, Lanes, Put, Reg, Ty, VSrc, Valu, scalar};
+use super::inst::{Body, Lanes, Put, Reg, Simple, Ty, VSrc, Valu, scalar};
 use super::names::canonical;
 use super::source::{scalar_register, source, vector_register};
 use super::{Context, Result};
@@ -94,7 +94,22 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
         (_, Some("2")) => -1,
         _ => 0,
     };
+    let dpp = dpp(op, context.wave)?;
+    let clamp = op.has("clamp");
+    let whole = !matches!(row.dst, Ty::F | Ty::PF | Ty::H | Ty::PH | Ty::FD);
+    let straight = src.iter().all(|s| s.plain) && dpp.is_none() && put == Put::Whole;
+    let chosen = name.starts_with("v_cndmask");
+    let low_alone = LOW_ALONE.iter().any(|start| name.starts_with(start));
+    let simple = match dst {
+        Reg::V(to) if straight && mask_out.is_none() && omod == 0 && (!clamp || whole) => {
+            Some(Simple::new(to, row.dst.words(), &src, mask_in.is_some() || chosen || low_alone))
+        }
+        _ => None,
+    };
+    let signed = std::array::from_fn(|i| src.get(i).is_some_and(|s: &VSrc| s.neg_half[0]));
     Ok(Valu {
+        signed,
+        simple,
         f: row.f,
         src,
         dst,
@@ -103,12 +118,12 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
         mask_out,
         mask_in,
         to_exec,
-        clamp: op.has("clamp"),
+        clamp,
         omod,
-        dpp: dpp(op, context.wave)?,
+        dpp,
         arithmetic: row.arithmetic,
-        low_alone: LOW_ALONE.iter().any(|start| name.starts_with(start)),
-        select: name.starts_with("v_cndmask"),
+        low_alone,
+        select: chosen,
     })
 }
 
@@ -150,23 +165,6 @@ const LANE_OPS: &[(&str, LaneOp, usize)] = &[
     ("v_s_log_f32", LaneOp::Special("v_log_f32"), 1),
 ];
 
-/// A source that is not used.
-fn nothing() -> VSrc {
-    VSrc {
-        reg: Reg::K,
-        ty: Ty::W,
-        words: 1,
-        bits: [0; 2],
-        neg: false,
-        abs: false,
-        sext: false,
-        high: [false; 2],
-        neg_half: [false; 2],
-        select: None,
-        plain: true,
-    }
-}
-
 fn lanes(op: &Op) -> Result<Option<Lanes>> {
     let Some(&(_, lane_op, sources)) = LANE_OPS.iter().find(|o| o.0 == op.name) else { return Ok(None) };
     let to = op.written.first().ok_or("no result")?;
@@ -175,7 +173,7 @@ fn lanes(op: &Op) -> Result<Option<Lanes>> {
         (None, Some((s, _))) => Reg::S(s),
         _ => return Err("a result that is no register".into()),
     };
-    let mut src = [nothing(), nothing(), nothing()];
+    let mut src = [(); 3].map(|()| VSrc::new(Reg::K, Ty::W, [0; 2]));
     for (at, src) in src.iter_mut().enumerate().take(sources) {
         *src = source(op.written.get(at + 1).ok_or("too few operands")?, Ty::W)?;
         src.plain();
@@ -208,6 +206,7 @@ fn product(op: &Op, matrix: &'static hrx_compiler::target::amd::MatrixOp, contex
     if !integer && (0..2).any(|i| bit("neg_lo", i) != bit("neg_hi", i)) {
         return Err("factors of which one half is negated".into());
     }
+    let high = matrix.acc.bits() == 16 && context.generation == Generation::Gfx11 && bit("op_sel", 2);
     Ok(Product {
         op: matrix,
         dst: register(0)?,
@@ -218,8 +217,7 @@ fn product(op: &Op, matrix: &'static hrx_compiler::target::amd::MatrixOp, contex
         neg: if integer { [false; 3] } else { [signed[0], signed[1], bit("neg_lo", 2)] },
         abs: !integer && bit("neg_hi", 2),
         clamp: op.has("clamp"),
-        high: matrix.acc.bits() == 16 && context.generation == Generation::Gfx11 && bit("op_sel", 2),
         fnuz: context.fnuz,
-        places: Places::new(matrix),
+        places: Places::new(matrix, high),
     })
 }

@@ -6,18 +6,18 @@ use crate::report::Kind;
 use crate::run::{Context, State, Wave};
 
 /// What comes after an instruction.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// The instruction after it.
     Follows,
     /// The instruction of that number.
-    Jump(usize),
+    Jump(u32),
     /// Nothing until others have done something; the wave's state says what.
     Blocked,
     /// Nothing.
     Ended,
-    /// An error.
-    Unknown(String),
+    /// An error, which the context has.
+    Unknown,
 }
 
 /// Numbers of hardware registers.
@@ -80,22 +80,22 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, control: &Control) -> Next {
         Control::Call(to, target) => {
             w.set_scalar(*to, 2, address(cx, cx.pc + 1));
             w.know_scalar(*to, 2);
-            if *target == Code::NONE { nowhere() } else { Next::Jump(*target as usize) }
+            if *target == Code::NONE { nowhere(cx) } else { Next::Jump(*target) }
         }
         Control::GetReg(to, which, at, bits) => get_register(w, cx, *to, [*which, *at, *bits]),
         Control::SetReg(from, which, at, bits) => {
             look(w, cx, *from);
-            set_register(w, value(w, *from) as u32, [*which, *at, *bits])
+            set_register(w, cx, value(w, *from) as u32, [*which, *at, *bits])
         }
         Control::RoundMode(mode) => {
             w.mode = w.mode & !15 | mode;
-            rounding(w)
+            rounding(w, cx)
         }
         Control::DenormMode(mode) => {
             w.mode = w.mode & !0xf0 | mode << 4;
             Next::Follows
         }
-        Control::Trap => Next::Unknown("the kernel traps".into()),
+        Control::Trap => cx.unknown("the kernel traps"),
         Control::Acquire => {
             w.acquired = true;
             Next::Follows
@@ -108,8 +108,8 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, control: &Control) -> Next {
     }
 }
 
-fn nowhere() -> Next {
-    Next::Unknown("a jump to where no instruction starts".into())
+fn nowhere(cx: &mut Context<'_>) -> Next {
+    cx.unknown("a jump to where no instruction starts")
 }
 
 fn known(w: &Wave, cx: &mut Context<'_>, from: crate::decode::SSrc) {
@@ -123,9 +123,12 @@ fn address(cx: &Context<'_>, index: usize) -> u64 {
     cx.launch.bias + cx.launch.code.address + cx.launch.code.offset(index)
 }
 
-fn jump(cx: &Context<'_>, to: u64) -> Next {
+fn jump(cx: &mut Context<'_>, to: u64) -> Next {
     let offset = to.wrapping_sub(cx.launch.bias + cx.launch.code.address);
-    cx.launch.code.index(offset).map_or_else(nowhere, Next::Jump)
+    match cx.launch.code.index(offset) {
+        Some(index) => Next::Jump(index as u32),
+        None => nowhere(cx),
+    }
 }
 
 fn branch(w: &Wave, cx: &mut Context<'_>, when: When, to: u32) -> Next {
@@ -145,9 +148,9 @@ fn branch(w: &Wave, cx: &mut Context<'_>, when: When, to: u32) -> Next {
     if !taken {
         Next::Follows
     } else if to == Code::NONE {
-        nowhere()
+        nowhere(cx)
     } else {
-        Next::Jump(to as usize)
+        Next::Jump(to)
     }
 }
 
@@ -178,35 +181,34 @@ fn part(value: u32, at: u8, bits: u8) -> u32 {
     value >> at & (u32::MAX >> (32 - u32::from(bits)))
 }
 
-fn get_register(w: &mut Wave, cx: &Context<'_>, to: u16, [which, at, bits]: [u8; 3]) -> Next {
+fn get_register(w: &mut Wave, cx: &mut Context<'_>, to: u16, [which, at, bits]: [u8; 3]) -> Next {
     use crate::run::{PRIVATE_APERTURE, SHARED_APERTURE};
     let value = match which {
         hardware::MODE => w.mode,
         hardware::SHADER_CYCLES => w.executed as u32,
         hardware::MEMORY_BASES => (SHARED_APERTURE >> 16) << 16 | PRIVATE_APERTURE >> 16,
         hardware::FLAT_SCRATCH_LOW | hardware::FLAT_SCRATCH_HIGH => 0,
-        other => return Next::Unknown(format!("hardware register {other}")),
+        other => return cx.unknown(&format!("hardware register {other}")),
     };
-    let _ = cx;
     w.set_scalar(to, 1, part(value, at, bits).into());
     w.know_scalar(to, 1);
     Next::Follows
 }
 
-fn set_register(w: &mut Wave, value: u32, [which, at, bits]: [u8; 3]) -> Next {
+fn set_register(w: &mut Wave, cx: &mut Context<'_>, value: u32, [which, at, bits]: [u8; 3]) -> Next {
     match which {
         hardware::MODE => {
             let mask = (u32::MAX >> (32 - u32::from(bits))) << at;
             w.mode = w.mode & !mask | value << at & mask;
-            rounding(w)
+            rounding(w, cx)
         }
         // Scratch memory is each lane's own here.
         hardware::FLAT_SCRATCH_LOW | hardware::FLAT_SCRATCH_HIGH => Next::Follows,
-        other => Next::Unknown(format!("hardware register {other}")),
+        other => cx.unknown(&format!("hardware register {other}")),
     }
 }
 
 /// Arithmetic rounds to nearest only.
-fn rounding(w: &Wave) -> Next {
-    if w.mode & 15 == 0 { Next::Follows } else { Next::Unknown("a rounding mode other than to nearest".into()) }
+fn rounding(w: &Wave, cx: &mut Context<'_>) -> Next {
+    if w.mode & 15 == 0 { Next::Follows } else { cx.unknown("a rounding mode other than to nearest") }
 }

@@ -36,16 +36,18 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, d: &Ds) {
 /// Cycles that lanes take from each other.
 fn count(cx: &mut Context<'_>, addresses: &[u32; 64], exec: u64, offset: u32, words: u16) {
     cx.counters.lds_accesses += 1;
-    let mut touched: Vec<u32> = Vec::with_capacity(64);
     // Wide accesses take the lanes in turns: so many lanes that a word of each bank could be had.
-    let lanes: Vec<u32> = each(exec).collect();
-    for turn in lanes.chunks((32 / words.max(1) as usize).max(1)) {
-        touched.clear();
-        for &lane in turn {
-            let first = addresses[lane as usize].wrapping_add(offset) / 4;
-            touched.extend((0..u32::from(words)).map(|i| first.wrapping_add(i)));
+    let turn = (32 / words.max(1) as usize).max(1);
+    let mut rest = exec;
+    while rest != 0 {
+        let mut now = rest;
+        for _ in 0..turn {
+            rest &= rest.wrapping_sub(1);
         }
-        cx.counters.lds_conflicts += conflicts(&mut touched, 32);
+        now &= !rest;
+        let first = |lane: u32| addresses[lane as usize].wrapping_add(offset) / 4;
+        let touched = each(now).flat_map(|lane| (0..u32::from(words)).map(move |i| first(lane).wrapping_add(i)));
+        cx.counters.lds_conflicts += conflicts(touched);
     }
 }
 

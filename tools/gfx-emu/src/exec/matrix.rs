@@ -18,11 +18,9 @@ pub struct Product {
     pub neg: [bool; 3],
     pub abs: bool,
     pub clamp: bool,
-    /// Of results of 16 bits on gfx11, whether they are in high halves.
-    pub high: bool,
     /// Whether 8-bit floats are FNUZ.
     pub fnuz: bool,
-    /// Lanes and elements of A and of B in the order of rows and k, and of C; where they are.
+    /// Where elements are.
     pub places: Places,
 }
 
@@ -35,36 +33,54 @@ pub enum Acc {
     K(u32),
 }
 
-/// Where elements of tiles are: lane and element.
+/// A part of a wave's register file, counted in lanes from a first register on: which word, and its lowest bit.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Place {
+    pub word: u16,
+    pub shift: u8,
+}
+
+/// Where elements of tiles are.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Of A: row times K plus k. Of B: column times K plus k.
-    pub factor: Vec<(u8, u8)>,
-    /// Of D: row times N plus column.
-    pub result: Vec<(u8, u8)>,
+    /// Of A: row times K plus k.
+    pub a: Vec<Place>,
+    /// Of B: k times N plus column.
+    pub b: Vec<Place>,
+    /// Of C and D: row times N plus column.
+    pub result: Vec<Place>,
+}
+
+/// The place of a lane's element of so many bits.
+fn place(lane: u32, element: u32, bits: u32, wave: u32) -> Place {
+    let bit = element * bits;
+    Place { word: (bit / 32 * wave + lane) as u16, shift: (bit % 32) as u8 }
 }
 
 impl Places {
-    /// Of an instruction.
-    pub fn new(op: &MatrixOp) -> Places {
-        let lanes = op.wave;
+    /// Of an instruction; results of 16 bits may be in high halves.
+    pub fn new(op: &MatrixOp, high: bool) -> Places {
         let (m, n, k) = (op.m as usize, op.n as usize, op.k as usize);
-        let mut factor = vec![(0, 0); m.max(n) * k];
-        for lane in 0..lanes {
+        let mut places = Places {
+            a: vec![Place::default(); m * k],
+            b: vec![Place::default(); k * n],
+            result: vec![Place::default(); m * n],
+        };
+        for lane in 0..op.wave {
             for element in 0..op.factor_elements() {
                 let (row, at) = op.a_at(lane, element);
-                factor[row as usize * k + at as usize] = (lane as u8, element as u8);
+                places.a[row as usize * k + at as usize] = place(lane, element, op.a.bits(), op.wave);
+                let (at, column) = op.b_at(lane, element);
+                places.b[at as usize * n + column as usize] = place(lane, element, op.b.bits(), op.wave);
             }
-        }
-        let mut result = vec![(0, 0); m * n];
-        for lane in 0..lanes {
             for element in 0..op.result_elements() {
                 if let Some((row, column)) = op.d_at(lane, element) {
-                    result[row as usize * n + column as usize] = (lane as u8, element as u8);
+                    let element = element + u32::from(high);
+                    places.result[row as usize * n + column as usize] = place(lane, element, op.acc.bits(), op.wave);
                 }
             }
         }
-        Places { factor, result }
+        places
     }
 }
 
@@ -77,111 +93,147 @@ impl Product {
     }
 }
 
-/// An element of a register file.
-type Read<'a> = &'a dyn Fn(u16, u8) -> u32;
-
-/// Bits of an element: of so many bits each, from a first register on.
-fn element(read: Read<'_>, first: u16, (lane, element): (u8, u8), bits: u32) -> u32 {
-    let bit = u32::from(element) * bits;
-    let word = read(first + (bit / 32) as u16, lane);
-    if bits == 32 { word } else { word >> (bit % 32) & ((1 << bits) - 1) }
+/// Elements of so many bits, one for each place.
+#[inline(always)]
+fn gather(file: &[u32], places: &[Place], bits: u32, to: &mut Vec<u32>) {
+    let mask = u32::MAX >> (32 - bits);
+    to.clear();
+    to.extend(places.iter().map(|p| file[p.word as usize] >> p.shift & mask));
 }
 
-fn float(bits: u32, ty: MatrixType, fnuz: bool) -> f32 {
+/// The values of elements.
+#[inline(always)]
+fn floats(bits: &[u32], ty: MatrixType, fnuz: bool, neg: bool, to: &mut Vec<f32>) {
+    to.clear();
     match ty {
-        MatrixType::F16 => half(bits),
-        MatrixType::Bf16 => bf16(bits),
-        MatrixType::Fp8 => from_f8(bits, 4, fnuz),
-        MatrixType::Bf8 => from_f8(bits, 5, fnuz),
-        _ => f32::from_bits(bits),
+        MatrixType::F16 => to.extend(bits.iter().map(|&b| half(b))),
+        MatrixType::Bf16 => to.extend(bits.iter().map(|&b| bf16(b))),
+        MatrixType::Fp8 => to.extend(bits.iter().map(|&b| from_f8(b, 4, fnuz))),
+        MatrixType::Bf8 => to.extend(bits.iter().map(|&b| from_f8(b, 5, fnuz))),
+        _ => to.extend(bits.iter().map(|&b| f32::from_bits(b))),
+    }
+    if neg {
+        to.iter_mut().for_each(|x| *x = -*x);
     }
 }
 
-fn whole(bits: u32, ty: MatrixType, signed: bool) -> i32 {
+fn wholes(bits: &[u32], ty: MatrixType, signed: bool, to: &mut Vec<i32>) {
     let shift = 32 - ty.bits();
-    if signed || ty == MatrixType::I8 { (bits << shift) as i32 >> shift } else { bits as i32 }
+    let signed = signed || ty == MatrixType::I8;
+    to.clear();
+    to.extend(bits.iter().map(|&b| if signed { (b << shift) as i32 >> shift } else { b as i32 }));
 }
 
-/// Multiplies. `write` gets register, lane, and the bits of the register that are the result's, with its value there.
-pub fn multiply(p: &Product, read: Read<'_>, write: &mut dyn FnMut(u16, u8, u32, u32)) {
+/// Room for tiles, kept from one product to the next.
+#[derive(Debug, Default)]
+pub struct Tiles {
+    bits: Vec<u32>,
+    a: Vec<f32>,
+    b: Vec<f32>,
+    sums: Vec<f32>,
+    whole: [Vec<i32>; 3],
+    results: Vec<u32>,
+}
+
+/// Multiplies on a wave's registers, all of them in one slice.
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+pub fn multiply(p: &Product, file: &mut [u32], tiles: &mut Tiles) {
     let op = p.op;
-    let (m, n, k) = (op.m as usize, op.n as usize, op.k as usize);
-    let acc_bits = op.acc.bits();
-    let start = |place: (u8, u8)| match p.c {
-        Acc::K(bits) => bits,
-        Acc::V(first) if acc_bits == 16 && p.high => element(read, first, (place.0, place.1 + 1), acc_bits),
-        Acc::V(first) => element(read, first, place, acc_bits),
-    };
-    let mut results = vec![0_u32; m * n];
-    if op.acc == MatrixType::I32 {
-        let tile = |first: u16, rows: usize, ty: MatrixType, signed: bool| -> Vec<i32> {
-            p.places.factor[..rows * k]
-                .iter()
-                .map(|&at| whole(element(read, first, at, ty.bits()), ty, signed))
-                .collect()
-        };
-        let (a, b) = (tile(p.a, m, op.a, p.signed[0]), tile(p.b, n, op.b, p.signed[1]));
-        for row in 0..m {
-            for column in 0..n {
-                let (x, y) = (&a[row * k..][..k], &b[column * k..][..k]);
-                let sum: i32 = x.iter().zip(y).map(|(x, y)| x.wrapping_mul(*y)).fold(0, i32::wrapping_add);
-                let c = start(p.places.result[row * n + column]) as i32;
-                let all = if p.clamp { c.saturating_add(sum) } else { c.wrapping_add(sum) };
-                results[row * n + column] = all as u32;
-            }
+    let dims = [op.m as usize, op.n as usize, op.k as usize];
+    let part = |first: u16| first as usize * op.wave as usize;
+    let places = &p.places;
+    let count = places.result.len();
+    let Tiles { bits, a, b, sums, whole, results } = tiles;
+    let start = |to: &mut Vec<u32>| match p.c {
+        Acc::K(value) => {
+            to.clear();
+            to.resize(count, value);
         }
+        Acc::V(first) => gather(&file[part(first)..], &places.result, op.acc.bits(), to),
+    };
+    results.clear();
+    if op.acc == MatrixType::I32 {
+        let [x, y, sums] = whole;
+        gather(&file[part(p.a)..], &places.a, op.a.bits(), bits);
+        wholes(bits, op.a, p.signed[0], x);
+        gather(&file[part(p.b)..], &places.b, op.b.bits(), bits);
+        wholes(bits, op.b, p.signed[1], y);
+        sums.clear();
+        sums.resize(count, 0);
+        accumulate(x, y, sums, dims, |x, y, sum| x.wrapping_mul(y).wrapping_add(sum));
+        start(bits);
+        let add = if p.clamp { i32::saturating_add } else { i32::wrapping_add };
+        results.extend(sums.iter().zip(&*bits).map(|(&sum, &c)| add(sum, c as i32) as u32));
     } else {
-        let tile = |first: u16, rows: usize, ty: MatrixType, neg: bool| -> Vec<f32> {
-            let value = |&at: &(u8, u8)| {
-                let x = float(element(read, first, at, ty.bits()), ty, p.fnuz);
-                if neg { -x } else { x }
-            };
-            p.places.factor[..rows * k].iter().map(value).collect()
-        };
-        let a = tile(p.a, m, op.a, p.neg[0]);
-        let by_column = tile(p.b, n, op.b, p.neg[1]);
-        // Rows of B, so that the innermost loop goes over columns.
-        let b: Vec<f32> = (0..k * n).map(|i| by_column[i % n * k + i / n]).collect();
-        let begin: Vec<f32> = p
-            .places
-            .result
-            .iter()
-            .map(|&at| {
-                let c = float(start(at), op.acc, false);
-                let c = if p.abs { c.abs() } else { c };
-                if p.neg[2] { -c } else { c }
-            })
-            .collect();
-        let mut sums = begin;
-        // SAFETY: whoever makes a `Gpu` has looked that the CPU has these features.
-        unsafe { accumulate(&a, &b, &mut sums, [m, n, k]) };
-        for (result, sum) in results.iter_mut().zip(sums) {
-            *result = match op.acc {
-                MatrixType::F16 => to_half(sum),
-                MatrixType::Bf16 => to_bf16(sum),
-                _ => sum.to_bits(),
-            };
+        gather(&file[part(p.a)..], &places.a, op.a.bits(), bits);
+        floats(bits, op.a, p.fnuz, p.neg[0], a);
+        gather(&file[part(p.b)..], &places.b, op.b.bits(), bits);
+        floats(bits, op.b, p.fnuz, p.neg[1], b);
+        start(bits);
+        floats(bits, op.acc, false, false, sums);
+        if p.abs {
+            sums.iter_mut().for_each(|x| *x = x.abs());
+        }
+        if p.neg[2] {
+            sums.iter_mut().for_each(|x| *x = -*x);
+        }
+        accumulate(a, b, sums, dims, |x, y, sum| x.mul_add(y, sum));
+        match op.acc {
+            MatrixType::F16 => results.extend(sums.iter().map(|&x| to_half(x))),
+            MatrixType::Bf16 => results.extend(sums.iter().map(|&x| to_bf16(x))),
+            _ => results.extend(sums.iter().map(|x| x.to_bits())),
         }
     }
-    for (&(lane, element), &value) in p.places.result.iter().zip(&results) {
-        let element = u32::from(element) + u32::from(acc_bits == 16 && p.high);
-        let bit = element * acc_bits;
-        let mask = if acc_bits == 32 { u32::MAX } else { 0xffff << (bit % 32) };
-        write(p.dst + (bit / 32) as u16, lane, mask, value << (bit % 32));
+    let to = &mut file[part(p.dst)..];
+    let mask = u32::MAX >> (32 - op.acc.bits());
+    for (place, &value) in places.result.iter().zip(&*results) {
+        let word = &mut to[place.word as usize];
+        *word = *word & !(mask << place.shift) | value << place.shift;
     }
 }
 
 /// Adds the products of rows of A and of B to sums, in the order of k.
-#[target_feature(enable = "avx2,fma")]
-fn accumulate(a: &[f32], b: &[f32], sums: &mut [f32], [m, n, k]: [usize; 3]) {
-    for row in 0..m {
-        let sums = &mut sums[row * n..][..n];
-        for at in 0..k {
-            let x = a[row * k + at];
-            for (sum, y) in sums.iter_mut().zip(&b[at * n..][..n]) {
-                *sum = x.mul_add(*y, *sum);
+#[inline(always)]
+fn accumulate<T: Copy + Default>(
+    a: &[T],
+    b: &[T],
+    sums: &mut [T],
+    [m, n, k]: [usize; 3],
+    fma: impl Fn(T, T, T) -> T + Copy,
+) {
+    match n {
+        16 => accumulate_wide::<T, 16>(a, b, sums, [m, k], fma),
+        32 => accumulate_wide::<T, 32>(a, b, sums, [m, k], fma),
+        _ => {
+            for (row, sums) in sums.chunks_exact_mut(n).enumerate().take(m) {
+                for at in 0..k {
+                    for (sum, &y) in sums.iter_mut().zip(&b[at * n..][..n]) {
+                        *sum = fma(a[row * k + at], y, *sum);
+                    }
+                }
             }
         }
+    }
+}
+
+/// As [`accumulate`], for so many columns: a row of sums stays in registers.
+#[inline(always)]
+fn accumulate_wide<T: Copy + Default, const N: usize>(
+    a: &[T],
+    b: &[T],
+    sums: &mut [T],
+    [m, k]: [usize; 2],
+    fma: impl Fn(T, T, T) -> T,
+) {
+    for (row, sums) in sums.chunks_exact_mut(N).enumerate().take(m) {
+        let mut all = [T::default(); N];
+        all.copy_from_slice(sums);
+        for (x, y) in a[row * k..][..k].iter().zip(b.chunks_exact(N)) {
+            for column in 0..N {
+                all[column] = fma(*x, y[column], all[column]);
+            }
+        }
+        sums.copy_from_slice(&all);
     }
 }
 

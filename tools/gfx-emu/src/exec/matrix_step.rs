@@ -23,14 +23,9 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, p: &Product) {
             cx.report(Kind::UninitialisedRegister, None, || "a matrix product with lanes that are not active".into());
         }
     }
-    let mut written = Vec::new();
-    multiply(p, &|register, lane| w.lane(register, lane.into()), &mut |register, lane, mask, value| {
-        written.push((register, lane, mask, value));
-    });
-    for (register, lane, mask, value) in written {
-        let before = w.lane(register, lane.into());
-        w.set_lane(register, lane.into(), before & !mask | value & mask);
-    }
+    let file = w.v.as_flattened_mut();
+    // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that it is compiled for.
+    unsafe { multiply(p, file, &mut cx.tiles) };
     for r in p.dst..p.dst + result {
         w.unknown_v[r as usize] = if lost { u64::MAX } else { 0 };
     }

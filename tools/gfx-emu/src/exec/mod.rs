@@ -31,7 +31,8 @@ use crate::decode::{Body, Inst, Space};
 use crate::run::{Context, Wave};
 
 /// Runs one instruction.
-#[inline(always)]
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 pub fn step(w: &mut Wave, cx: &mut Context<'_>, inst: &Inst) -> Next {
     match &inst.body {
         Body::Valu(v) => vector::run(w, cx, v),
@@ -45,7 +46,7 @@ pub fn step(w: &mut Wave, cx: &mut Context<'_>, inst: &Inst) -> Next {
         Body::Matrix(p) => matrix_step::run(w, cx, p),
         Body::Wait(waits) => control::wait(w, cx, waits),
         Body::Control(c) => return control::run(w, cx, c),
-        Body::Unknown(reason) => return Next::Unknown(reason.to_string()),
+        Body::Unknown(reason) => return cx.unknown(reason),
     }
     Next::Follows
 }

@@ -2,7 +2,7 @@
 
 use super::number::{half, to_half};
 use super::valu::{Env, Lane};
-use crate::decode::{Dpp, Put, Reg, Rest, Ty, VSrc, Valu};
+use crate::decode::{Dpp, Pair, Put, Reg, Rest, Simple, Ty, VSrc, Valu, Word};
 use crate::run::{Context, Wave};
 
 /// Subnormals of binary32 in the mode: operands are flushed, results are.
@@ -124,9 +124,82 @@ fn permuted(mask: u64, dpp: &Dpp) -> u64 {
     (0..64).filter(|&l| dpp.from[l] != Dpp::NONE && mask >> dpp.from[l] & 1 != 0).fold(0, |all, l| all | 1 << l)
 }
 
+/// Runs an operation without changes of operands, whose result goes to whole registers: most are of this kind.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+fn simple(w: &mut Wave, cx: &Context<'_>, v: &Valu, simple: &Simple) {
+    const NOTHING: &Lane = &[0; 32];
+    let exec = w.exec();
+    let (dst, words, halves) = (simple.dst as usize, simple.words as usize, w.halves);
+    let (carry, lost, low) = if simple.needs_mask {
+        let carry = v.mask_in.map_or(0, |first| w.mask(first));
+        let lost = track(w, cx, v, carry);
+        (carry, lost, if v.low_alone && lost != 0 { low_unknown(w, v) } else { lost })
+    } else {
+        let mut lost = 0;
+        for &(_, word) in &simple.sources {
+            match word {
+                Word::V(register) => lost |= w.unknown_v[register as usize],
+                Word::S(register) if w.is_unknown_scalar(register, 1) => lost = u64::MAX,
+                _ => {}
+            }
+        }
+        (0, lost, lost)
+    };
+    for half in 0..halves {
+        let Wave { v: file, s, pad, out, .. } = &mut *w;
+        let mut refs: [&Lane; 8] = [NOTHING; 8];
+        for (&(place, word), pad) in simple.sources.iter().zip(&mut pad[..]) {
+            refs[place as usize & 7] = match word {
+                Word::V(register) => &file[register as usize * halves + half],
+                Word::K(at) => &simple.constants[at as usize],
+                Word::S(register) => {
+                    pad.fill(s[register as usize]);
+                    pad
+                }
+            };
+        }
+        let env = Env {
+            mask: (carry >> (32 * half)) as u32,
+            clamp: v.clamp,
+            signed: v.signed,
+            first: 32 * half as u32,
+            fnuz: cx.launch.fnuz,
+        };
+        // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that rows are compiled for.
+        unsafe { (v.f)(&env, &refs, out, &mut 0) };
+        let lanes = (exec >> (32 * half)) as u32;
+        for (word, out) in out.iter().enumerate().take(words) {
+            let to = &mut file[(dst + word) * halves + half];
+            if lanes == u32::MAX {
+                *to = *out;
+            } else {
+                place(to, out, lanes, Put::Whole);
+            }
+        }
+    }
+    for (word, lost) in [low, lost].into_iter().enumerate().take(words) {
+        let to = &mut w.unknown_v[dst + word];
+        *to = *to & !exec | lost & exec;
+    }
+}
+
 /// Runs an operation.
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     waits(w, cx, v);
+    if let Some(packed) = &v.simple
+        && !(v.arithmetic && w.mode >> 4 & 3 != 3)
+    {
+        simple(w, cx, v, packed);
+        return;
+    }
+    changing(w, cx, v);
+}
+
+/// Runs an operation of any kind.
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     let exec = w.exec();
     let mut write = exec;
     let mut first_lanes = [[0; 32]; 2];
@@ -148,7 +221,7 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
         let env = Env {
             mask: (carry >> (32 * half)) as u32,
             clamp: v.clamp,
-            signed: std::array::from_fn(|i| v.src.get(i).is_some_and(|s| s.neg_half[0])),
+            signed: v.signed,
             first: 32 * half as u32,
             fnuz: cx.launch.fnuz,
         };
@@ -240,7 +313,8 @@ fn gather(w: &Wave, v: &Valu, dpp: &Dpp, exec: u64, out: &mut [Lane; 2]) -> u64 
 }
 
 /// Brings operands together and calls the operation.
-#[inline(always)]
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 fn compute(w: &mut Wave, v: &Valu, half: usize, moved: Option<&Lane>, env: &Env, out: &mut [Lane; 2], bits: &mut u32) {
     let (file, s, halves) = (&w.v, &w.s, w.halves);
     let [flush, _] = flushes(w.mode);
@@ -281,7 +355,8 @@ fn compute(w: &mut Wave, v: &Valu, half: usize, moved: Option<&Lane>, env: &Env,
 }
 
 /// Output modifiers and subnormal results.
-#[inline(always)]
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 fn finish(w: &Wave, v: &Valu, out: &mut [Lane; 2]) {
     let [_, flush] = flushes(w.mode);
     if v.omod == 0 && !v.clamp && !(flush && v.arithmetic) {
@@ -340,7 +415,8 @@ fn clamp(x: f32) -> f32 {
 }
 
 /// Writes lanes of a result.
-#[inline(always)]
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 fn place(to: &mut Lane, from: &Lane, lanes: u32, put: Put) {
     match put {
         Put::Whole if lanes == u32::MAX => *to = *from,
@@ -391,18 +467,17 @@ fn masks(w: &mut Wave, cx: &mut Context<'_>, v: &Valu, mask: u64, lost: u64) {
 }
 
 /// Runs two operations at once: both read before either writes.
-pub fn pair(w: &mut Wave, cx: &mut Context<'_>, [x, y]: &[Valu; 2]) {
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+pub fn pair(w: &mut Wave, cx: &mut Context<'_>, Pair { ops: [x, y], illegal }: &Pair) {
     for v in [x, y] {
         waits(w, cx, v);
     }
-    if cx.check()
-        && let Some(message) = crate::check::banks::pair(x, y, cx.launch.generation)
-    {
-        cx.report(crate::Kind::VopdBanks, None, || message);
+    if let Some(message) = illegal {
+        cx.report(crate::Kind::VopdBanks, None, || message.to_string());
     }
     let exec = w.exec();
-    let mut results = [[[0; 32]; 2]; 2];
     let mut lost = [0; 2];
+    let mut results = [[[0; 32]; 2]; 2];
     for (at, v) in [x, y].into_iter().enumerate() {
         let carry = v.mask_in.map_or(0, |first| w.mask(first));
         lost[at] = track(w, cx, v, carry);

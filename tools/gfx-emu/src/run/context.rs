@@ -3,6 +3,7 @@
 use super::wave::{Wave, each};
 use crate::check::lds::LdsShadow;
 use crate::decode::{Code, Counter};
+use crate::exec::Next;
 use crate::memory::{Accessor, Allocation, Table, Tag, find};
 use crate::report::{Counters, Kind, Report};
 use std::collections::BTreeMap;
@@ -52,6 +53,10 @@ pub struct Context<'a> {
     pub wave: u32,
     /// Waves of the workgroup.
     pub waves: u32,
+    /// Why an instruction could not be executed.
+    pub trouble: String,
+    /// Room for matrix products.
+    pub tiles: crate::exec::matrix::Tiles,
 }
 
 impl<'a> Context<'a> {
@@ -71,7 +76,16 @@ impl<'a> Context<'a> {
             pc: 0,
             wave: 0,
             waves: 0,
+            trouble: String::new(),
+            tiles: Default::default(),
         }
+    }
+
+    /// Ends the launch with an error.
+    #[cold]
+    pub fn unknown(&mut self, reason: &str) -> Next {
+        self.trouble = reason.into();
+        Next::Unknown
     }
 
     /// Whether faults that do no harm to the emulator are looked for.

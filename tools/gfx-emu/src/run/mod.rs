@@ -151,7 +151,8 @@ impl Job<'_> {
                 }
                 ran = true;
                 let turn = if self.options.shuffle { 1 + random.next() % TURN } else { TURN };
-                executed += self.turn(cx, &mut waves[at], turn)?;
+                // SAFETY: whoever makes a `Gpu` has looked that the CPU has these features.
+                executed += unsafe { self.turn(cx, &mut waves[at], turn) }?;
             }
             if waves.iter().all(|w| w.state == State::Ended) {
                 return Ok(());
@@ -171,6 +172,7 @@ impl Job<'_> {
     }
 
     /// A wave until it blocks, ends or has had its turn; how many instructions it executed.
+    #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
     fn turn(&self, cx: &mut Context<'_>, w: &mut Wave, most: u64) -> Result<u64, Error> {
         let code = &self.launch.code;
         cx.wave = w.number;
@@ -178,20 +180,23 @@ impl Job<'_> {
         let mut pc = w.pc;
         while left > 0 {
             let Some(inst) = code.insts.get(pc) else {
-                return Err(self.unknown(cx, pc, "execution runs beyond the code".into()));
+                return Err(self.unknown(pc, "execution runs beyond the code".into()));
             };
             cx.pc = pc;
             cx.counters.issued[inst.class as usize] += 1;
             left -= 1;
             match step(w, cx, inst) {
                 Next::Follows => pc += 1,
-                Next::Jump(to) => pc = to,
+                Next::Jump(to) => pc = to as usize,
                 Next::Blocked => {
                     pc += 1;
                     break;
                 }
                 Next::Ended => break,
-                Next::Unknown(reason) => return Err(self.unknown(cx, pc, reason)),
+                Next::Unknown => {
+                    let reason = std::mem::take(&mut cx.trouble);
+                    return Err(self.unknown(pc, reason));
+                }
             }
         }
         w.pc = pc;
@@ -199,7 +204,7 @@ impl Job<'_> {
         Ok(most - left)
     }
 
-    fn unknown(&self, _: &Context<'_>, pc: usize, reason: String) -> Error {
+    fn unknown(&self, pc: usize, reason: String) -> Error {
         let code = &self.launch.code;
         Error::Instruction {
             kernel: self.launch.kernel.clone(),

@@ -20,6 +20,10 @@ pub struct Pending {
     /// How many operations were issued and how many of them are certainly done, by counter.
     pub issued: [u32; COUNTERS],
     pub done: [u32; COUNTERS],
+    /// The last of each counter that loads registers.
+    last: [u32; COUNTERS],
+    /// Whether one of those is not done.
+    any: bool,
     /// For each register, counter and number of the last operation that loads it; none is 0.
     vectors: Box<[u32]>,
     scalars: [u32; scalar::ALL],
@@ -33,15 +37,22 @@ impl Pending {
         Pending {
             issued: [0; COUNTERS],
             done: [0; COUNTERS],
+            last: [0; COUNTERS],
+            any: false,
             vectors: vec![0; registers].into(),
             scalars: [0; scalar::ALL],
         }
     }
 
-    /// Whether anything is on its way.
+    /// Whether anything is on its way to registers.
     #[inline(always)]
     pub fn any(&self) -> bool {
-        self.issued != self.done
+        self.any
+    }
+
+    fn loads(&mut self, operation: u32) {
+        self.last[(operation >> 30) as usize] = operation & NUMBER;
+        self.any = true;
     }
 
     /// Counts an operation; its number.
@@ -71,11 +82,13 @@ impl Pending {
 
     /// Notes what loads registers.
     pub fn load_vector(&mut self, first: u16, count: u16, operation: u32) {
+        self.loads(operation);
         self.vectors[first as usize..(first + count) as usize].fill(operation);
     }
 
     /// Notes what loads scalar registers.
     pub fn load_scalar(&mut self, first: u16, count: u16, operation: u32) {
+        self.loads(operation);
         self.scalars[first as usize..(first + count) as usize].fill(operation);
     }
 
@@ -88,6 +101,7 @@ impl Pending {
             return false;
         }
         self.done[at] = self.done[at].max(self.issued[at].saturating_sub(left));
+        self.any = self.last.iter().zip(&self.done).any(|(last, done)| last > done);
         outstanding > left
     }
 }
@@ -129,6 +143,7 @@ pub struct Wave {
     /// Whether it has synchronised with other workgroups through memory.
     pub acquired: bool,
     pub pad: Box<Scratchpad>,
+    pub out: Box<[Lane; 2]>,
     /// Instructions executed.
     pub executed: u64,
 }
@@ -159,6 +174,7 @@ impl Wave {
             signalled: 0,
             acquired: false,
             pad: Box::new([[0; 32]; 8]),
+            out: Box::new([[0; 32]; 2]),
             executed: 0,
         }
     }

@@ -14,8 +14,8 @@ void k(global const int *in, global int *out, int n) {
     for (int i = get_group_id(0) * 128 + l; i < n; i += get_num_groups(0) * 128) sum += in[i];
     part[l] = sum;
     BARRIER
-    for (int half = 64; half > 0; half /= 2) {
-        if (l < half) part[l] += part[l + half];
+    for (int step = 64; step > 0; step /= 2) {
+        if (l < step) part[l] += part[l + step];
         BARRIER
     }
     if (l == 0) out[get_group_id(0)] = part[0];
@@ -150,13 +150,13 @@ void k(global const int *in, global int *out, int n) {
     long wide = (long)v * 123456789L;
     ulong shifted = ((ulong)wide >> (v & 31)) + (ulong)scratch[v & 15];
     double d = (double)v / 7.0;
-    ushort2 pair = as_ushort2(v);
-    char4 bytes = as_char4(v ^ 0x5a5a5a5a);
+    ushort2 pair = __builtin_astype(v, ushort2);
+    char4 bytes = __builtin_astype(v ^ 0x5a5a5a5a, char4);
     out[4 * l] = (int)(shifted ^ (shifted >> 32));
     out[4 * l + 1] = (int)d + (v % 37) + (v / 11);
     out[4 * l + 2] = pair.x * 3 + pair.y / 5 + bytes.x * bytes.y - bytes.z;
     out[4 * l + 3] = (int)(helper((float)(v & 1023), v & 3) * 16.0f);
-    atomic_add(&out[4 * 64 * (int)get_num_groups(0)], v & 255);
+    __atomic_fetch_add(&out[4 * 64 * (int)get_num_groups(0)], v & 255, __ATOMIC_RELAXED);
 }";
 
 #[test]

@@ -299,7 +299,7 @@ fn fractions() {
             each_h(a.rotate_left(48) & 0xffff | a << 16, b, |x, y| x * y)
         }),
         ("v_pk_add_u16 v10, v2, v4", As::W, |a, b, _| (a + b & 0xffff) | ((a >> 16) + (b >> 16) & 0xffff) << 16),
-        ("v_fma_mix_f32 v10, v2, v4, v6 op_sel_hi:[1,0,0] op_sel:[1,0,0]", As::F, |a, b, c| {
+        ("v_fma_mix_f32 v10, v2, v4, v6 op_sel:[1,0,0] op_sel_hi:[1,0,0]", As::F, |a, b, c| {
             of_f((h(a >> 16) as f32).mul_add(f(b), f(c)))
         }),
         ("v_fma_mixhi_f16 v10, v2, v4, v6 op_sel_hi:[0,0,0]", As::W, |a, b, c| {

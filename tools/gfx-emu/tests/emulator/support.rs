@@ -60,7 +60,8 @@ pub fn assemble(shape: Shape, text: &str) -> Vec<u8> {
         ".amdgcn_target \"amdgcn-amd-amdhsa--{chip}\"\n.text\n.globl k\n.p2align 8\n.type k,@function\nk:\n{text}\n\
          s_endpgm\n.Lend:\n.size k, .Lend-k\n.rodata\n.p2align 6\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr {free}\n\
          .amdhsa_next_free_sgpr 96\n.amdhsa_user_sgpr_kernarg_segment_ptr 1\n.amdhsa_group_segment_fixed_size {lds}\n\
-         .amdhsa_private_segment_fixed_size {scratch}\n.amdhsa_kernarg_size {kernarg}\n{more}.end_amdhsa_kernel\n"
+         .amdhsa_private_segment_fixed_size {scratch}\n.amdhsa_kernarg_size {kernarg}\n\
+         .amdhsa_float_denorm_mode_32 3\n{more}.end_amdhsa_kernel\n"
     );
     with_folder(|folder| {
         let path = |name: &str| folder.join(name);
@@ -72,19 +73,27 @@ pub fn assemble(shape: Shape, text: &str) -> Vec<u8> {
     })
 }
 
+/// What OpenCL's library would have, of the compiler's builtins.
+const PRELUDE: &str = "
+typedef unsigned int uint;
+typedef unsigned long ulong;
+typedef unsigned short ushort2 __attribute__((ext_vector_type(2)));
+typedef char char4 __attribute__((ext_vector_type(4)));
+#define get_local_id(d) ((d) == 0 ? __builtin_amdgcn_workitem_id_x() : __builtin_amdgcn_workitem_id_y())
+#define get_group_id(d) ((d) == 0 ? __builtin_amdgcn_workgroup_id_x() : __builtin_amdgcn_workgroup_id_y())
+#define get_num_groups(d) (((constant uint *)__builtin_amdgcn_implicitarg_ptr())[d])
+#define get_local_size(d) (((constant unsigned short *)__builtin_amdgcn_implicitarg_ptr())[6 + (d)])
+#define get_global_id(d) (get_group_id(d) * get_local_size(d) + get_local_id(d))
+#define CLK_LOCAL_MEM_FENCE 1
+#define barrier(f) do { __builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\"); __builtin_amdgcn_s_barrier(); \
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"workgroup\"); } while (0)
+";
+
 /// A code object from OpenCL C.
 pub fn opencl(chip: &str, source: &str) -> Vec<u8> {
     with_folder(|folder| {
-        std::fs::write(folder.join("in.cl"), source).expect("the source");
-        let target = [
-            "-target",
-            "amdgcn-amd-amdhsa",
-            "-nogpulib",
-            "-O2",
-            "-cl-std=CL2.0",
-            "-Xclang",
-            "-finclude-default-header",
-        ];
+        std::fs::write(folder.join("in.cl"), format!("{PRELUDE}{source}")).expect("the source");
+        let target = ["-target", "amdgcn-amd-amdhsa", "-nogpulib", "-O2", "-cl-std=CL2.0"];
         let mcpu = format!("-mcpu={chip}");
         let files = ["in.cl", "-o", "out.hsaco"];
         run(Command::new(tool("clang")).args(target).arg(mcpu).args(files).current_dir(folder));
