@@ -19,14 +19,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for name in arguments.iter().filter(|a| !a.starts_with('-')) {
         let chip = amd::find(name).ok_or_else(|| format!("no chip {name}"))?;
         let mut found: BTreeMap<String, (Class, Option<String>)> = BTreeMap::new();
-        let mut state = 1_u64;
-        let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as u32
+        let state = std::cell::Cell::new(1_u64);
+        let next = || {
+            state.set(state.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+            (state.get() >> 33) as u32
         };
         for high in 0..=0xffff_u32 {
             for _ in 0..VARIANTS {
-                let words = [high << 16 | next() & 0xffff, next() & 0xf7ff_ffff, next(), next()];
+                // Fields that a form does not use must be zero.
+                let bytes_of = |bits: u32| (0..4).filter(|b| bits >> b & 1 != 0).fold(0, |m, b| m | 0xff << (8 * b));
+                let sparse = next() & bytes_of(next());
+                let words = [high << 16 | next() & 0xffff, sparse, next(), next()];
                 let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
                 let Some(first) = survey(chip, chip.wave, &bytes)?.into_iter().next() else { continue };
                 let entry = found.entry(first.name).or_insert((first.class, first.unknown.clone()));
