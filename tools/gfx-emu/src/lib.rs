@@ -47,6 +47,7 @@ mod report;
 mod run;
 pub mod verify;
 
+pub use decode::{Surveyed, survey};
 pub use error::Error;
 pub use gpu::{Dispatch, Gpu, Options};
 pub use module::{Kernel, Module};

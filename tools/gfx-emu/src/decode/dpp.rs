@@ -30,7 +30,7 @@ fn from(op: &Op, lane: u32, wave: u32) -> Result<Option<u32>, String> {
     } else if op.has("row_mirror") {
         Some(row + 15 - at)
     } else if op.has("row_half_mirror") {
-        Some(lane & !7 | 7 - (lane & 7))
+        Some(lane & !7 | (7 - (lane & 7)))
     } else if let Some(n) = has("row_bcast") {
         match n {
             15 => row.checked_sub(1),
@@ -61,7 +61,7 @@ pub fn dpp(op: &Op, wave: u32) -> Result<Option<Box<Dpp>>, String> {
         if let Some(source) = from(op, lane, wave)? {
             found.from[lane as usize] = source as u8;
         }
-        let enabled = rows >> (lane / 16 & 3) & banks >> (lane / 4 & 3) & 1;
+        let enabled = rows >> ((lane / 16) & 3) & banks >> ((lane / 4) & 3) & 1;
         found.enabled |= u64::from(enabled) << lane;
     }
     found.zero = op.setting("bound_ctrl").is_some();

@@ -216,7 +216,7 @@ fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     }
     let low = if v.low_alone && lost != 0 { low_unknown(w, v) } else { lost };
     let mut mask = 0;
-    for half in 0..w.halves {
+    for (half, moved) in first_lanes.iter().enumerate().take(w.halves) {
         let lanes = (write >> (32 * half)) as u32;
         let env = Env {
             mask: (carry >> (32 * half)) as u32,
@@ -227,13 +227,13 @@ fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
         };
         let mut out = [[0; 32]; 2];
         let mut bits = 0;
-        compute(w, v, half, v.dpp.as_ref().map(|_| &first_lanes[half]), &env, &mut out, &mut bits);
+        compute(w, v, half, v.dpp.as_ref().map(|_| moved), &env, &mut out, &mut bits);
         mask |= u64::from(bits) << (32 * half);
         if let Reg::V(dst) = v.dst {
             finish(w, v, &mut out);
-            for word in 0..v.dst_ty.words() as usize {
+            for (word, out) in out.iter().enumerate().take(v.dst_ty.words().into()) {
                 let to = &mut w.v[(dst as usize + word) * w.halves + half];
-                place(to, &out[word], lanes, v.put);
+                place(to, out, lanes, v.put);
             }
         }
     }
@@ -481,19 +481,19 @@ pub fn pair(w: &mut Wave, cx: &mut Context<'_>, Pair { ops: [x, y], illegal }: &
     for (at, v) in [x, y].into_iter().enumerate() {
         let carry = v.mask_in.map_or(0, |first| w.mask(first));
         lost[at] = track(w, cx, v, carry);
-        for half in 0..w.halves {
+        for (half, result) in results[at].iter_mut().enumerate().take(w.halves) {
             let env = Env { mask: (carry >> (32 * half)) as u32, first: 32 * half as u32, ..Env::default() };
             let mut out = [[0; 32]; 2];
             compute(w, v, half, None, &env, &mut out, &mut 0);
             finish(w, v, &mut out);
-            results[at][half] = out[0];
+            *result = out[0];
         }
     }
     for (at, v) in [x, y].into_iter().enumerate() {
         let Reg::V(dst) = v.dst else { continue };
-        for half in 0..w.halves {
+        for (half, result) in results[at].iter().enumerate().take(w.halves) {
             let lanes = (exec >> (32 * half)) as u32;
-            place(&mut w.v[dst as usize * w.halves + half], &results[at][half], lanes, v.put);
+            place(&mut w.v[dst as usize * w.halves + half], result, lanes, v.put);
         }
         let to = &mut w.unknown_v[dst as usize];
         *to = *to & !exec | lost[at] & exec;

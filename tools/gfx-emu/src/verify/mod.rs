@@ -14,11 +14,11 @@ pub use compare::{Difference, Worst};
 pub use inputs::inputs;
 pub use launch::launch;
 
-use crate::{Counters, Gpu, Options, Report};
+use crate::{Counters, Gpu, Options, Report, Run};
 use hrx_compiler::target::amd::Chip;
 use hrx_compiler::{Target, compile};
 use hrx_ir::tile::Kernel;
-use hrx_ir::tile::interp::{self, Input, Interpreted};
+use hrx_ir::tile::interp::{self, Buffers, Input, Interpreted};
 
 /// Programs that the interpreter runs at most: the emulator runs all.
 const MOST_PROGRAMS: u32 = 12;
@@ -46,6 +46,7 @@ impl Verdict {
 /// A kernel's code object on an emulated chip.
 pub struct Verifier<'k> {
     kernel: &'k Kernel,
+    object: Vec<u8>,
     gpu: Gpu,
     code: crate::Kernel,
 }
@@ -61,7 +62,20 @@ impl<'k> Verifier<'k> {
         let gpu = Gpu::new(chip, Options { shuffle: true, seed, ..Options::default() }).map_err(|e| said(&e))?;
         let module = gpu.load(&object).map_err(|e| said(&e))?;
         let code = module.kernel(&kernel.name).ok_or_else(|| said(&"the kernel is not in its code object"))?;
-        Ok(Verifier { kernel, gpu, code })
+        Ok(Verifier { kernel, object, gpu, code })
+    }
+
+    /// The code object that runs.
+    pub fn object(&self) -> &[u8] {
+        &self.object
+    }
+
+    /// Runs the kernel in the emulator: the bytes of each slot's buffer, and what was found and counted.
+    ///
+    /// # Errors
+    /// Inputs that do not go with the kernel, and a launch that the emulator refuses or gives up.
+    pub fn run(&self, inputs: &[Input]) -> Result<(Buffers, Run), String> {
+        launch(&self.gpu, &self.code, self.kernel, inputs)
     }
 
     /// Runs the kernel here and there on the same inputs.
@@ -71,7 +85,7 @@ impl<'k> Verifier<'k> {
     pub fn verify(&self, inputs: &[Input]) -> Result<Verdict, String> {
         let options = interp::Options { most_programs: MOST_PROGRAMS, fuel: u64::MAX, ..interp::Options::default() };
         let want = Interpreted::run(self.kernel, inputs, &options).map_err(|e| e.to_string())?;
-        let (got, run) = launch(&self.gpu, &self.code, self.kernel, inputs)?;
+        let (got, run) = self.run(inputs)?;
         let (worst, difference) = compare::compare(self.kernel, &want, &got);
         Ok(Verdict { reports: run.reports, worst, difference, counters: run.counters })
     }
