@@ -45,6 +45,7 @@ mod module;
 mod report;
 mod run;
 
+pub use decode::{Surveyed, survey};
 pub use error::Error;
 pub use gpu::{Dispatch, Gpu, Options};
 pub use module::{Kernel, Module};

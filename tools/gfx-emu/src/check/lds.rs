@@ -65,6 +65,7 @@ impl LdsShadow {
     }
 
     /// Notes an access, which lies inside.
+    #[inline]
     pub fn note(&mut self, at: u32, bytes: u32, wave: u32, epoch: u32, write: bool, read: bool) -> Found {
         let mut found = Found::default();
         let me = wave + 1;
@@ -75,6 +76,19 @@ impl LdsShadow {
             let from = at.max(4 * index) - 4 * index;
             let to = end.min(4 * index + 4) - 4 * index;
             let mask = (u64::from(u32::MAX) >> (32 - 8 * (to - from)) << (8 * from)) as u32;
+            // Most are whole words that no other wave has touched since the barrier.
+            if mask == u32::MAX && word.epoch == epoch {
+                let alone = [word.writers, word.readers].iter().all(|&m| m == 0 || m == all);
+                if alone && (word.written == u32::MAX || !read) {
+                    if write {
+                        (word.writers, word.written) = (all, u32::MAX);
+                    }
+                    if read {
+                        word.readers = all;
+                    }
+                    continue;
+                }
+            }
             if word.epoch != epoch {
                 (word.epoch, word.writers, word.readers) = (epoch, 0, 0);
             }

@@ -30,7 +30,7 @@ fn from(op: &Op, lane: u32, wave: u32) -> Result<Option<u32>, String> {
     } else if op.has("row_mirror") {
         Some(row + 15 - at)
     } else if op.has("row_half_mirror") {
-        Some(lane & !7 | 7 - (lane & 7))
+        Some(lane & !7 | (7 - (lane & 7)))
     } else if let Some(n) = has("row_bcast") {
         match n {
             15 => row.checked_sub(1),
@@ -54,14 +54,15 @@ pub fn dpp(op: &Op, wave: u32) -> Result<Option<Box<Dpp>>, String> {
     if !op.encoding.contains("dpp") {
         return Ok(None);
     }
-    let mut found = Dpp { from: [Dpp::NONE; 64], enabled: 0, zero: false, inactive: false };
+    let mut found = Dpp { from: [Dpp::NONE; 64], there: 0, enabled: 0, zero: false, inactive: false };
     let rows = op.modifier("row_mask").unwrap_or(15);
     let banks = op.modifier("bank_mask").unwrap_or(15);
     for lane in 0..wave {
         if let Some(source) = from(op, lane, wave)? {
             found.from[lane as usize] = source as u8;
+            found.there |= 1 << lane;
         }
-        let enabled = rows >> (lane / 16 & 3) & banks >> (lane / 4 & 3) & 1;
+        let enabled = rows >> ((lane / 16) & 3) & banks >> ((lane / 4) & 3) & 1;
         found.enabled |= u64::from(enabled) << lane;
     }
     found.zero = op.setting("bound_ctrl").is_some();

@@ -112,6 +112,37 @@ impl Code {
     }
 }
 
+/// What the emulator makes of an instruction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Surveyed {
+    /// Its mnemonic, without the suffix for the encoding; of two operations, the first's.
+    pub name: String,
+    /// Its disassembly.
+    pub text: String,
+    /// Its class.
+    pub class: class::Class,
+    /// What of it is not known; none if the emulator runs it.
+    pub unknown: Option<String>,
+}
+
+/// What of some code the emulator knows, instruction by instruction.
+///
+/// # Errors
+/// If the disassembler does not know the chip, or it has no such waves.
+pub fn survey(chip: &Chip, wave: u32, code: &[u8]) -> std::result::Result<Vec<Surveyed>, Error> {
+    let generation = hrx_compiler::hsaco::processor(chip.name).map(|p| p.generation);
+    let generation = generation.ok_or_else(|| Error::Module(format!("no processor {}", chip.name)))?;
+    let context = Context::new(chip, generation, wave);
+    let lines = disassemble(chip.name, wave, code)?;
+    let surveyed = lines.into_iter().filter(|l| l.kind == LineKind::Instruction).map(|line| {
+        let word = line.bytes.first_chunk().map_or(0, |w| u32::from_le_bytes(*w));
+        let inst = asm::Inst::parse(line.offset, line.bytes.len(), &line.text);
+        let unknown = body(&inst.ops, &context, word, (line.offset + line.bytes.len()) as u32).err();
+        Surveyed { name: inst.name().into(), class: class::class(inst.name()), text: line.text, unknown }
+    });
+    Ok(surveyed.collect())
+}
+
 fn body(ops: &[Op], context: &Context<'_>, word: u32, next: u32) -> Result<Body> {
     let [op] = ops else {
         let [x, y] = ops else { return Err("neither one operation nor two".into()) };

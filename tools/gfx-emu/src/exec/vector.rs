@@ -3,7 +3,7 @@
 use super::number::{half, to_half};
 use super::valu::{Env, Lane};
 use crate::decode::{Dpp, Pair, Put, Reg, Rest, Simple, Ty, VSrc, Valu, Word};
-use crate::run::{Context, Wave};
+use crate::run::{Context, Wave, each};
 
 /// Subnormals of binary32 in the mode: operands are flushed, results are.
 fn flushes(mode: u32) -> [bool; 2] {
@@ -121,7 +121,10 @@ fn low_unknown(w: &Wave, v: &Valu) -> u64 {
 
 /// Bits moved as lanes are.
 fn permuted(mask: u64, dpp: &Dpp) -> u64 {
-    (0..64).filter(|&l| dpp.from[l] != Dpp::NONE && mask >> dpp.from[l] & 1 != 0).fold(0, |all, l| all | 1 << l)
+    if mask == 0 {
+        return 0;
+    }
+    each(dpp.there).filter(|&l| mask >> dpp.from[l as usize] & 1 != 0).fold(0, |all, l| all | 1 << l)
 }
 
 /// Runs an operation without changes of operands, whose result goes to whole registers: most are of this kind.
@@ -216,7 +219,7 @@ fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     }
     let low = if v.low_alone && lost != 0 { low_unknown(w, v) } else { lost };
     let mut mask = 0;
-    for half in 0..w.halves {
+    for (half, moved) in first_lanes.iter().enumerate().take(w.halves) {
         let lanes = (write >> (32 * half)) as u32;
         let env = Env {
             mask: (carry >> (32 * half)) as u32,
@@ -227,13 +230,13 @@ fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
         };
         let mut out = [[0; 32]; 2];
         let mut bits = 0;
-        compute(w, v, half, v.dpp.as_ref().map(|_| &first_lanes[half]), &env, &mut out, &mut bits);
+        compute(w, v, half, v.dpp.as_ref().map(|_| moved), &env, &mut out, &mut bits);
         mask |= u64::from(bits) << (32 * half);
         if let Reg::V(dst) = v.dst {
             finish(w, v, &mut out);
-            for word in 0..v.dst_ty.words() as usize {
+            for (word, out) in out.iter().enumerate().take(v.dst_ty.words().into()) {
                 let to = &mut w.v[(dst as usize + word) * w.halves + half];
-                place(to, &out[word], lanes, v.put);
+                place(to, out, lanes, v.put);
             }
         }
     }
@@ -290,26 +293,31 @@ fn track(w: &Wave, cx: &Context<'_>, v: &Valu, carry: u64) -> u64 {
 }
 
 /// The first source as lanes take it from others; gives the lanes that are written.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 fn gather(w: &Wave, v: &Valu, dpp: &Dpp, exec: u64, out: &mut [Lane; 2]) -> u64 {
     let Some(src) = v.src.first() else { return exec };
-    let mut write = exec & dpp.enabled;
-    for lane in 0..w.lanes() as usize {
-        let from = dpp.from[lane];
-        let there = from != Dpp::NONE && (dpp.inactive || exec >> from & 1 != 0);
-        let value = match src.reg {
-            Reg::V(register) if there => w.lane(register, from.into()),
-            Reg::S(register) if there => w.s[register as usize],
-            Reg::K if there => src.bits[0],
-            _ => {
-                if !dpp.zero {
-                    write &= !(1 << lane);
-                }
-                0
+    let all = if w.halves == 1 { u64::from(u32::MAX) } else { u64::MAX };
+    // Lanes whose source is a lane that is read.
+    let there = if dpp.inactive || exec == all { dpp.there } else { permuted(exec, dpp) };
+    let out = out.as_flattened_mut();
+    let count = 32 * w.halves;
+    match src.reg {
+        Reg::V(register) => {
+            let file = &w.v.as_flattened()[register as usize * count..][..count];
+            for (to, from) in out.iter_mut().zip(dpp.from).take(count) {
+                *to = file[from as usize & (count - 1)];
             }
-        };
-        out[lane / 32][lane % 32] = value;
+        }
+        Reg::S(register) => out.fill(w.s[register as usize]),
+        Reg::K => out.fill(src.bits[0]),
     }
-    write
+    if there != all {
+        for (lane, to) in out.iter_mut().enumerate().take(count) {
+            *to = if there >> lane & 1 != 0 { *to } else { 0 };
+        }
+    }
+    exec & dpp.enabled & if dpp.zero { all } else { there }
 }
 
 /// Brings operands together and calls the operation.
@@ -481,19 +489,19 @@ pub fn pair(w: &mut Wave, cx: &mut Context<'_>, Pair { ops: [x, y], illegal }: &
     for (at, v) in [x, y].into_iter().enumerate() {
         let carry = v.mask_in.map_or(0, |first| w.mask(first));
         lost[at] = track(w, cx, v, carry);
-        for half in 0..w.halves {
+        for (half, result) in results[at].iter_mut().enumerate().take(w.halves) {
             let env = Env { mask: (carry >> (32 * half)) as u32, first: 32 * half as u32, ..Env::default() };
             let mut out = [[0; 32]; 2];
             compute(w, v, half, None, &env, &mut out, &mut 0);
             finish(w, v, &mut out);
-            results[at][half] = out[0];
+            *result = out[0];
         }
     }
     for (at, v) in [x, y].into_iter().enumerate() {
         let Reg::V(dst) = v.dst else { continue };
-        for half in 0..w.halves {
+        for (half, result) in results[at].iter().enumerate().take(w.halves) {
             let lanes = (exec >> (32 * half)) as u32;
-            place(&mut w.v[dst as usize * w.halves + half], &results[at][half], lanes, v.put);
+            place(&mut w.v[dst as usize * w.halves + half], result, lanes, v.put);
         }
         let to = &mut w.unknown_v[dst as usize];
         *to = *to & !exec | lost[at] & exec;

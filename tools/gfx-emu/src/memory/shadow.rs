@@ -107,8 +107,9 @@ impl Tag {
 
     /// Whether two accesses, of which one writes, are not ordered. `late` says that the later one has passed so many
     /// barriers that the count of the earlier one is not certain, `acquired` that its wave has synchronised with others.
+    #[inline(always)]
     fn races(self, later: Tag, late: bool, acquired: bool) -> bool {
-        if self.0 == 0 || self.0 & later.0 & ATOMIC != 0 {
+        if self.0 == 0 || self == later || self.0 & later.0 & ATOMIC != 0 {
             return false;
         }
         if self.workgroup() != later.workgroup() {
@@ -166,33 +167,41 @@ impl Accesses {
         unsafe { AtomicU32::from_ptr(self.launches.start().cast::<u32>().add(block)) }
     }
 
+    /// Forgets what earlier launches did to a block.
+    #[cold]
+    fn renew(&self, block: usize, launch: u32) {
+        for tag in 2 * block * WORDS..2 * (block + 1) * WORDS {
+            self.tag(tag).store(0, Relaxed);
+        }
+        self.launch(block).store(launch, Relaxed);
+    }
+
     /// Notes an access to some bytes, and says whether it races with an earlier one: with a write, or a read.
+    #[inline]
     pub fn note(&self, at: usize, len: usize, write: bool, who: Accessor) -> Option<&'static str> {
-        let mut found = None;
-        for word in at / 4..(at + len).div_ceil(4) {
-            let block = word / WORDS;
+        // Neighbours in one word may be written by different waves: whole words only are judged.
+        let (first, end) = (at.div_ceil(4), (at + len) / 4);
+        if first >= end {
+            return None;
+        }
+        for block in first / WORDS..=(end - 1) / WORDS {
             if self.launch(block).load(Relaxed) != who.launch {
-                for tag in 2 * block * WORDS..2 * (block + 1) * WORDS {
-                    self.tag(tag).store(0, Relaxed);
-                }
-                self.launch(block).store(who.launch, Relaxed);
+                self.renew(block, who.launch);
             }
+        }
+        let mut found = None;
+        for word in first..end {
             let (writer, reader) = (self.tag(2 * word), self.tag(2 * word + 1));
-            let whole = word * 4 >= at && word * 4 + 4 <= at + len;
-            let last = Tag(writer.load(Relaxed));
-            // Neighbours in one word may be written by different waves: whole words only are judged.
-            if whole && last.races(who.tag, who.late, who.acquired) {
+            if Tag(writer.load(Relaxed)).races(who.tag, who.late, who.acquired) {
                 found = Some("written");
             }
+            let last = Tag(reader.load(Relaxed));
             if write {
-                let last = Tag(reader.load(Relaxed));
-                if whole && found.is_none() && last.races(who.tag, who.late, who.acquired) {
+                if found.is_none() && last.races(who.tag, who.late, who.acquired) {
                     found = Some("read");
                 }
-                if whole {
-                    writer.store(who.tag.0, Relaxed);
-                }
-            } else if whole {
+                writer.store(who.tag.0, Relaxed);
+            } else if last != who.tag {
                 reader.store(who.tag.0, Relaxed);
             }
         }

@@ -142,11 +142,12 @@ impl<'a> Context<'a> {
     /// The same of scalar registers.
     #[inline(always)]
     pub fn waited_scalar(&mut self, w: &Wave, first: u16, count: u16) {
-        if w.pending.any() && self.check() {
-            if let Some((register, counter)) = w.pending.scalar(first, count) {
-                let message = || format!("s{register} is still loaded ({})", counter_name(counter));
-                self.report(Kind::MissingWait, None, message);
-            }
+        if w.pending.any()
+            && self.check()
+            && let Some((register, counter)) = w.pending.scalar(first, count)
+        {
+            let message = || format!("s{register} is still loaded ({})", counter_name(counter));
+            self.report(Kind::MissingWait, None, message);
         }
     }
 

@@ -48,8 +48,11 @@ pub struct Job<'a> {
 struct Shared {
     next: AtomicU64,
     stop: AtomicBool,
-    done: Mutex<(Vec<Outcome>, Option<(u64, Error)>)>,
+    done: Mutex<Done>,
 }
+
+/// What all threads' workgroups came to, and the first error by the workgroup's number.
+type Done = (Vec<Outcome>, Option<(u64, Error)>);
 
 /// What a thread's workgroups came to.
 struct Outcome {
@@ -257,11 +260,12 @@ fn release_split(cx: &mut Context<'_>, waves: &mut [Wave], alive: usize) -> bool
     }
     // Only waves that have signalled go on; the others would wait for the next one.
     let ended = waves.len() - alive;
-    if ended > 0 && cx.check() {
-        if let Some((number, State::Split(pc))) = waves.iter().find(|w| split(w)).map(|w| (w.number, w.state)) {
-            (cx.pc, cx.wave) = (pc, number);
-            cx.report(Kind::BarrierDivergence, None, || format!("{ended} waves ended before the barrier"));
-        }
+    if ended > 0
+        && cx.check()
+        && let Some((number, State::Split(pc))) = waves.iter().find(|w| split(w)).map(|w| (w.number, w.state))
+    {
+        (cx.pc, cx.wave) = (pc, number);
+        cx.report(Kind::BarrierDivergence, None, || format!("{ended} waves ended before the barrier"));
     }
     if waves.iter().filter(|w| w.state != State::Ended).any(|w| !split(w) || w.signalled == 0) {
         return false;

@@ -1,5 +1,8 @@
 //! Vector operations on special and random values, against formulas in plain Rust.
 
+// Formulas are written as the ISA has them.
+#![allow(clippy::neg_cmp_op_on_partial_ord, clippy::needless_range_loop)]
+
 use super::support::{Bench, Shape, assemble};
 use half::{bf16, f16};
 
@@ -189,9 +192,9 @@ fn whole_numbers() {
         ("v_add_nc_i32 v10, v2, v4 clamp", As::W, |a, b, _| i(a).saturating_add(i(b)) as u32 as u64),
         ("v_mul_lo_u32 v10, v2, v4", As::W, |a, b, _| w(a).wrapping_mul(w(b)).into()),
         ("v_mul_hi_u32 v10, v2, v4", As::W, |a, b, _| {
-            ((a & 0xffff_ffff) as u128 * (b & 0xffff_ffff) as u128 >> 32) as u64
+            (((a & 0xffff_ffff) as u128 * (b & 0xffff_ffff) as u128) >> 32) as u64
         }),
-        ("v_mul_hi_i32 v10, v2, v4", As::W, |a, b, _| (i(a) as i64 * i(b) as i64 >> 32) as u64),
+        ("v_mul_hi_i32 v10, v2, v4", As::W, |a, b, _| ((i(a) as i64 * i(b) as i64) >> 32) as u64),
         ("v_mad_u32_u24 v10, v2, v4, v6", As::W, |a, b, c| {
             w((a & 0xffffff) * (b & 0xffffff)).wrapping_add(w(c)).into()
         }),
@@ -298,7 +301,7 @@ fn fractions() {
         ("v_pk_mul_f16 v10, v2, v4 op_sel:[1,0] op_sel_hi:[0,1]", As::PH, |a, b, _| {
             each_h(a.rotate_left(48) & 0xffff | a << 16, b, |x, y| x * y)
         }),
-        ("v_pk_add_u16 v10, v2, v4", As::W, |a, b, _| (a + b & 0xffff) | ((a >> 16) + (b >> 16) & 0xffff) << 16),
+        ("v_pk_add_u16 v10, v2, v4", As::W, |a, b, _| ((a + b) & 0xffff) | (((a >> 16) + (b >> 16)) & 0xffff) << 16),
         ("v_fma_mix_f32 v10, v2, v4, v6 op_sel:[1,0,0] op_sel_hi:[1,0,0]", As::F, |a, b, c| {
             of_f((h(a >> 16) as f32).mul_add(f(b), f(c)))
         }),

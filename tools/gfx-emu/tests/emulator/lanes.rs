@@ -41,9 +41,9 @@ fn dpp() {
         expect(chip, &dpp("quad_perm:[3,2,1,0]"), |l| Some(l ^ 3));
         expect(chip, &dpp("row_shl:3"), |l| (l % 16 + 3 < 16).then_some(l + 3));
         expect(chip, &dpp("row_shr:1"), |l| (l % 16 >= 1).then(|| l - 1));
-        expect(chip, &dpp("row_ror:4"), |l| Some(l & !15 | (l % 16 + 12) % 16));
-        expect(chip, &dpp("row_mirror"), |l| Some(l & !15 | 15 - l % 16));
-        expect(chip, &dpp("row_half_mirror"), |l| Some(l & !7 | 7 - l % 8));
+        expect(chip, &dpp("row_ror:4"), |l| Some(l & !15 | ((l % 16 + 12) % 16)));
+        expect(chip, &dpp("row_mirror"), |l| Some(l & !15 | (15 - l % 16)));
+        expect(chip, &dpp("row_half_mirror"), |l| Some(l & !7 | (7 - l % 8)));
     }
     let zero = "v_mov_b32_dpp v3, v2 row_shl:3 row_mask:0xf bank_mask:0xf bound_ctrl:1";
     let got = moved("gfx1100", zero);
@@ -62,7 +62,7 @@ fn dpp() {
     expect("gfx942", "s_nop 4; v_mov_b32_dpp v3, v2 wave_shr:1 row_mask:0xf bank_mask:0xf", |l| l.checked_sub(1));
     // Sources are read before results are written, also from the register that is written.
     expect("gfx1100", "v_mov_b32_dpp v2, v2 row_ror:1 row_mask:0xf bank_mask:0xf; v_mov_b32 v3, v2", |l| {
-        Some(l & !15 | (l % 16 + 15) % 16)
+        Some(l & !15 | ((l % 16 + 15) % 16))
     });
 }
 
@@ -85,7 +85,7 @@ fn permutations() {
         Some(l ^ 16)
     });
     expect("gfx1100", "s_mov_b32 s6, 0x89abcdef; s_mov_b32 s7, 0x01234567; v_permlane16_b32 v3, v2, s6, s7", |l| {
-        Some(l & 16 | 15 - l % 16)
+        Some(l & 16 | (15 - l % 16))
     });
     expect("gfx1100", "v_xor_b32 v4, 28, v1; ds_bpermute_b32 v3, v4, v2", |l| Some(l ^ 7));
     expect("gfx1100", "v_xor_b32 v4, 4, v1; ds_permute_b32 v3, v4, v2", |l| Some(l ^ 1));

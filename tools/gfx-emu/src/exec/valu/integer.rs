@@ -114,12 +114,12 @@ pub fn rows(add: Add<'_>) {
     add("v_subrev_co_ci_u32", row!([env, i] WM(W a, W b) sub_borrow(b, a, env.mask >> i & 1)).mask_in());
     add("v_mul_lo_u32", row!(W(W a, W b) a.wrapping_mul(b)));
     add("v_mul_lo_i32", row!(W(W a, W b) a.wrapping_mul(b)));
-    add("v_mul_hi_u32", row!(W(W a, W b) (u64::from(a) * u64::from(b) >> 32) as u32));
-    add("v_mul_hi_i32", row!(W(I a, I b) (i64::from(a) * i64::from(b) >> 32) as u32));
+    add("v_mul_hi_u32", row!(W(W a, W b) ((u64::from(a) * u64::from(b)) >> 32) as u32));
+    add("v_mul_hi_i32", row!(W(I a, I b) ((i64::from(a) * i64::from(b)) >> 32) as u32));
     add("v_mul_u32_u24", row!(W(W a, W b) (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff)));
     add("v_mul_i32_i24", row!(I(W a, W b) signed24(a).wrapping_mul(signed24(b))));
-    add("v_mul_hi_u32_u24", row!(W(W a, W b) (u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff) >> 32) as u32));
-    add("v_mul_hi_i32_i24", row!(W(W a, W b) (i64::from(signed24(a)) * i64::from(signed24(b)) >> 32) as u32));
+    add("v_mul_hi_u32_u24", row!(W(W a, W b) ((u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff)) >> 32) as u32));
+    add("v_mul_hi_i32_i24", row!(W(W a, W b) ((i64::from(signed24(a)) * i64::from(signed24(b))) >> 32) as u32));
     add("v_mad_u32_u24", row!(W(W a, W b, W c) (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff).wrapping_add(c)));
     add("v_mad_i32_i24", row!(I(W a, W b, I c) signed24(a).wrapping_mul(signed24(b)).wrapping_add(c)));
     add("v_mad_u32_u16", row!(W(U16 a, U16 b, W c) (a * b).wrapping_add(c)));

@@ -151,12 +151,16 @@ fn split(x: f64) -> (f64, i32) {
 /// Two sines and cosines are right where a table has them: multiples of a quarter turn.
 fn exact_turns(x: f64, sine: bool) -> f64 {
     let quarter = (x - x.floor()) * 4.0 + if sine { 0.0 } else { 1.0 };
-    match quarter {
-        q if q == 0.0 || q == 2.0 || q == 4.0 => 0.0,
-        q if q == 1.0 || q == 5.0 => 1.0,
-        q if q == 3.0 => -1.0,
-        _ if sine => turns(x, f64::sin),
-        _ => turns(x, f64::cos),
+    if [0.0, 2.0, 4.0].contains(&quarter) {
+        0.0
+    } else if [1.0, 5.0].contains(&quarter) {
+        1.0
+    } else if quarter == 3.0 {
+        -1.0
+    } else if sine {
+        turns(x, f64::sin)
+    } else {
+        turns(x, f64::cos)
     }
 }
 
