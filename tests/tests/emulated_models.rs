@@ -15,7 +15,11 @@ const SOME: [&str; 4] = ["llama-Q4_1.gguf", "qwen2-Q4_K_M.gguf", "qwen3-Q6_K.ggu
 
 /// The tests that take a chip.
 const GOLDENS: &str = "goldens_on_the_chip_of_the_environment";
+const SESSIONS: &str = "sessions_on_the_chip_of_the_environment";
 const REAL: &str = "a_real_model_on_the_chip_of_the_environment";
+
+/// The MiB of memory that the devices are given, so that what is free is known.
+const MIB: &str = "4096";
 
 /// The variable by which a process of these tests is told its chip: one process emulates one.
 const CHIP: &str = "HRX_TEST_CHIP";
@@ -24,7 +28,7 @@ const CHIP: &str = "HRX_TEST_CHIP";
 fn in_a_process(chip: &str, name: &str) {
     let test = std::env::current_exe().expect("a path");
     let mut command = Command::new(test);
-    command.args(["--exact", name, "--ignored", "--nocapture"]).env(CHIP, chip);
+    command.args(["--exact", name, "--ignored", "--nocapture"]).env(CHIP, chip).env("HRX_EMU_MEMORY", MIB);
     let output = command.output().expect("runs");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     println!("{out}");
@@ -88,6 +92,38 @@ fn a_real_model_on_the_chip_of_the_environment() {
         next = vec![best as u32];
     }
     assert!(choices > 0, "no choice was clear");
+}
+
+#[test]
+fn sessions_share_the_weights_on_the_device() {
+    in_a_process("gfx1100", SESSIONS);
+}
+
+#[test]
+#[ignore = "run by the others, with a chip"]
+fn sessions_on_the_chip_of_the_environment() {
+    let chip = std::env::var(CHIP).expect("the variable with a chip");
+    let golden = Golden::locate();
+    let models = golden.models().expect("goldens");
+    let m = models.iter().find(|m| m.file == SOME[0]).expect("a golden");
+    let (device, cache) = (format!("emu:{chip}"), CacheChoice::Disabled);
+    let model = Model::open(golden.path(m), &ModelOptions { device, cache, ..ModelOptions::default() });
+    let model = model.unwrap_or_else(|e| panic!("{e}"));
+    let session = || model.session(&SessionOptions { n_ctx: 64, ..SessionOptions::default() }).expect("a session");
+    let free = || model.kernels().device().info().free;
+    let before = free();
+    let mut first = session();
+    let between = free();
+    let mut second = session();
+    let after = free();
+    let weights = model.summary().tensor_bytes;
+    let taken = [before - between, between - after];
+    // Both take the same beside the weights, and what copies go through.
+    assert!(taken[0] > taken[1] + weights, "{taken:?}, weights of {weights} bytes");
+    let (a, b) = (first.eval(&[1, 2, 3]).expect("runs"), second.eval(&[1, 2, 3]).expect("runs"));
+    assert_eq!(a, b);
+    drop((first, second));
+    assert!(free() > between, "sessions give back what is their own");
 }
 
 #[test]

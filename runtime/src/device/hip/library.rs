@@ -54,6 +54,14 @@ pub enum LibraryError {
         /// The call.
         source: HipError,
     },
+    /// It is HIP's, but not the emulator's.
+    #[error("{path} is HIP's library of version {version}, not the emulator's")]
+    NotEmulator {
+        /// The library.
+        path: PathBuf,
+        /// Its version.
+        version: String,
+    },
     /// The emulator's library is not where it should be.
     #[error(
         "the emulator's library is not there: {tried}. Build it with `cargo build -p gfx-emu-hip`, or name it in {VARIABLE}"
@@ -163,11 +171,7 @@ impl Library {
     /// # Errors
     /// If the library is not the emulator's, or refuses the chip.
     pub fn set_chip(&self, name: &str) -> Result<(), LibraryError> {
-        let missing = || LibraryError::Missing {
-            path: self.path.clone(),
-            version: format!(" (version {}), which was to be the emulator's,", shown(self.version)),
-            function: "gfxEmuSetChip",
-        };
+        let missing = || LibraryError::NotEmulator { path: self.path.clone(), version: self.version() };
         let emulator = self.emulator.as_ref().ok_or_else(missing)?;
         let name = CString::new(name).unwrap_or_default();
         // SAFETY: the function reads a string that ends with 0.

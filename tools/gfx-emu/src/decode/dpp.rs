@@ -54,12 +54,13 @@ pub fn dpp(op: &Op, wave: u32) -> Result<Option<Box<Dpp>>, String> {
     if !op.encoding.contains("dpp") {
         return Ok(None);
     }
-    let mut found = Dpp { from: [Dpp::NONE; 64], enabled: 0, zero: false, inactive: false };
+    let mut found = Dpp { from: [Dpp::NONE; 64], there: 0, enabled: 0, zero: false, inactive: false };
     let rows = op.modifier("row_mask").unwrap_or(15);
     let banks = op.modifier("bank_mask").unwrap_or(15);
     for lane in 0..wave {
         if let Some(source) = from(op, lane, wave)? {
             found.from[lane as usize] = source as u8;
+            found.there |= 1 << lane;
         }
         let enabled = rows >> ((lane / 16) & 3) & banks >> ((lane / 4) & 3) & 1;
         found.enabled |= u64::from(enabled) << lane;

@@ -161,6 +161,8 @@ pub enum Rest {
 pub struct Dpp {
     /// The lane that each reads; [`Dpp::NONE`] where there is none.
     pub from: [u8; 64],
+    /// Lanes that have one.
+    pub there: u64,
     /// Lanes whose row and bank are enabled.
     pub enabled: u64,
     /// Whether a lane without a source reads zero; if not, it is not written.

@@ -134,17 +134,23 @@ pub fn one(w: &mut Wave, cx: &mut Context<'_>, lane: u32, at: u32, op: MemOp, ds
 #[inline(always)]
 fn get(bytes: &[u8]) -> Words {
     let mut words = [0; 4];
-    for (word, chunk) in words.iter_mut().zip(bytes.chunks(4)) {
-        let mut raw = [0; 4];
-        raw[..chunk.len()].copy_from_slice(chunk);
-        *word = u32::from_le_bytes(raw);
+    if bytes.len() < 4 {
+        words[0] = bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
+    }
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+        *word = u32::from_le_bytes(*bytes);
     }
     words
 }
 
 #[inline(always)]
 fn set(bytes: &mut [u8], words: &Words) {
-    for (chunk, word) in bytes.chunks_mut(4).zip(words) {
-        chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+    if bytes.len() < 4 {
+        let from = words[0].to_le_bytes();
+        bytes.iter_mut().zip(from).for_each(|(to, byte)| *to = byte);
+        return;
+    }
+    for (to, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+        *to = word.to_le_bytes();
     }
 }

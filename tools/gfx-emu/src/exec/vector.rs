@@ -3,7 +3,7 @@
 use super::number::{half, to_half};
 use super::valu::{Env, Lane};
 use crate::decode::{Dpp, Pair, Put, Reg, Rest, Simple, Ty, VSrc, Valu, Word};
-use crate::run::{Context, Wave};
+use crate::run::{Context, Wave, each};
 
 /// Subnormals of binary32 in the mode: operands are flushed, results are.
 fn flushes(mode: u32) -> [bool; 2] {
@@ -121,7 +121,10 @@ fn low_unknown(w: &Wave, v: &Valu) -> u64 {
 
 /// Bits moved as lanes are.
 fn permuted(mask: u64, dpp: &Dpp) -> u64 {
-    (0..64).filter(|&l| dpp.from[l] != Dpp::NONE && mask >> dpp.from[l] & 1 != 0).fold(0, |all, l| all | 1 << l)
+    if mask == 0 {
+        return 0;
+    }
+    each(dpp.there).filter(|&l| mask >> dpp.from[l as usize] & 1 != 0).fold(0, |all, l| all | 1 << l)
 }
 
 /// Runs an operation without changes of operands, whose result goes to whole registers: most are of this kind.
@@ -290,26 +293,31 @@ fn track(w: &Wave, cx: &Context<'_>, v: &Valu, carry: u64) -> u64 {
 }
 
 /// The first source as lanes take it from others; gives the lanes that are written.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 fn gather(w: &Wave, v: &Valu, dpp: &Dpp, exec: u64, out: &mut [Lane; 2]) -> u64 {
     let Some(src) = v.src.first() else { return exec };
-    let mut write = exec & dpp.enabled;
-    for lane in 0..w.lanes() as usize {
-        let from = dpp.from[lane];
-        let there = from != Dpp::NONE && (dpp.inactive || exec >> from & 1 != 0);
-        let value = match src.reg {
-            Reg::V(register) if there => w.lane(register, from.into()),
-            Reg::S(register) if there => w.s[register as usize],
-            Reg::K if there => src.bits[0],
-            _ => {
-                if !dpp.zero {
-                    write &= !(1 << lane);
-                }
-                0
+    let all = if w.halves == 1 { u64::from(u32::MAX) } else { u64::MAX };
+    // Lanes whose source is a lane that is read.
+    let there = if dpp.inactive || exec == all { dpp.there } else { permuted(exec, dpp) };
+    let out = out.as_flattened_mut();
+    let count = 32 * w.halves;
+    match src.reg {
+        Reg::V(register) => {
+            let file = &w.v.as_flattened()[register as usize * count..][..count];
+            for (to, from) in out.iter_mut().zip(dpp.from).take(count) {
+                *to = file[from as usize & (count - 1)];
             }
-        };
-        out[lane / 32][lane % 32] = value;
+        }
+        Reg::S(register) => out.fill(w.s[register as usize]),
+        Reg::K => out.fill(src.bits[0]),
     }
-    write
+    if there != all {
+        for (lane, to) in out.iter_mut().enumerate().take(count) {
+            *to = if there >> lane & 1 != 0 { *to } else { 0 };
+        }
+    }
+    exec & dpp.enabled & if dpp.zero { all } else { there }
 }
 
 /// Brings operands together and calls the operation.
