@@ -15,7 +15,7 @@ fn products(chip: &str) -> Vec<(Linear, KernelReport)> {
     let target = Target::Amd(amd::find(chip).expect("a chip"));
     let (mut products, mut kernels): (Vec<Linear>, Vec<Kernel>) = (Vec::new(), Vec::new());
     for model in Golden::compact().published_models().expect("models") {
-        let graph = ModelGraph::open(&real_model_path(&model.model)).unwrap_or_else(|e| panic!("{e}")).graph;
+        let graph = ModelGraph::open(real_model_path(&model.model)).unwrap_or_else(|e| panic!("{e}")).graph;
         for k in model_kernels(&graph, &target).expect("lowered").into_iter().filter(|k| k.decode > 0) {
             if let Request::Linear(product) = k.request {
                 products.push(product);

@@ -72,7 +72,7 @@ impl Reaching<'_> {
             // What is apart by what is not known is not counted together.
             let joins = |(r, c, list): &&mut (String, Class, Vec<Counted<'_>>)| {
                 let (of, unknown) = (&list[0], (&counted.rest, counted.of_group));
-                (&*r, *c) == (&resource, access.class) && (&of.rest, of.of_group) == unknown
+                (r.as_str(), *c) == (resource.as_str(), access.class) && (&of.rest, of.of_group) == unknown
             };
             match all.iter_mut().find(joins) {
                 Some((.., list)) => list.push(counted),
