@@ -1,7 +1,7 @@
 //! Words at which LLVM 22's disassembler ends the process, in place of saying that they are no instructions.
 //!
 //! Compilers emit none of them; damaged files may hold any. Each rule is of the ISA, so that what is kept from LLVM is no
-//! instruction.
+//! instruction; but for one, a multiplication-addition of halves with the literal 255.
 
 use crate::hsaco::Generation;
 use std::ops::RangeInclusive;
@@ -23,12 +23,19 @@ const WMMA_F8F6F4: u32 = 0xcc33;
 /// Words that give it scales, before it.
 const WMMA_SCALES: [u32; 2] = [0xcc35, 0xcc3a];
 
+/// v_madmk_f16 and v_madak_f16 before gfx10, v_fmamk_f16 and v_fmaak_f16 from then on, among VOP2.
+const HALVES_WITH_LITERAL: [[u32; 2]; 2] = [[0x24, 0x25], [0x37, 0x38]];
+
 /// Whether an instruction with these first words must be kept from LLVM.
 pub(super) fn is_fatal(generation: Generation, words: [u32; 4]) -> bool {
     let [first, second, third, fourth] = words;
     let bits = |shift: u32, width: u32| second >> shift & ((1 << width) - 1);
     // Instructions of 8 bytes take no literal before gfx10.
     let short = generation < Generation::Gfx10;
+    // The literal of these is an instruction's, but LLVM takes this one for the sign of another.
+    if second == LITERAL && HALVES_WITH_LITERAL[usize::from(!short)].contains(&(first >> 25)) {
+        return true;
+    }
     match first >> 26 {
         // VOP1, VOP2 and VOPC with a second word that selects bytes (SDWA), which gfx11 has no more.
         ..=0b01_1111 if generation < Generation::Gfx11 && first & 0x1ff == 0xf9 => {

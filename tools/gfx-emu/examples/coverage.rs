@@ -11,7 +11,7 @@ use hrx_compiler::target::amd;
 use std::collections::BTreeMap;
 
 /// Random bits for each value of the high half.
-const VARIANTS: u32 = 12;
+const VARIANTS: u32 = 8;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 // Fields that a form does not use must be zero.
                 let bytes_of = |bits: u32| (0..4).filter(|b| bits >> b & 1 != 0).fold(0, |m, b| m | 0xff << (8 * b));
                 let sparse = next() & bytes_of(next());
-                let words = [high << 16 | next() & 0xffff, sparse, next(), next()];
+                let words = [high << 16 | next() & 0xffff, sparse];
                 let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
                 let Some(first) = survey(chip, chip.wave, &bytes)?.into_iter().next() else { continue };
                 let entry = found.entry(first.name).or_insert((first.class, first.unknown.clone()));
