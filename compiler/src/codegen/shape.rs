@@ -1,6 +1,6 @@
 //! Operations that move elements: broadcast, reshape, concat, slice, repeat, reduce.
 
-use super::reg::{FloatOp, IntOp};
+use super::reg::{Cast, FloatOp, IntOp};
 use super::{Codegen, Reg, Result, Tile};
 use hrx_ir::tile::{Elem, ReduceOp, Shape, Value};
 
@@ -136,10 +136,34 @@ impl<'c> Codegen<'c, '_> {
     }
 
     pub(crate) fn repeat(&self, arg: Value, times: u32) -> Result<Tile<'c>> {
+        let bytes = self.k.ty(arg).elem.is_int() && self.k.ty(arg).elem.bytes() == 1;
         self.map(arg, |g, x| {
+            if bytes && [2, 4, 8].contains(&times) && x.lanes() * times == 64 {
+                return g.repeat_bytes(x, times);
+            }
             let lanes: Vec<u32> = (0..x.lanes() * times).map(|i| i / times).collect();
             g.pick(x, &lanes)
         })
+    }
+
+    /// Each byte so many times, by arithmetic: LLVM 22 never ends at a shuffle that does this for a register of 64 bytes
+    /// (AVX-512) and is doubled afterwards.
+    fn repeat_bytes(&self, x: Reg<'c>, times: u32) -> Result<Reg<'c>> {
+        let wide = match times {
+            2 => self.cx.i16_type(),
+            4 => self.cx.i32_type(),
+            _ => self.cx.i64_type(),
+        };
+        let wide = if x.lanes() == 1 { wide.into() } else { wide.vec_type(x.lanes()).into() };
+        let mut all = self.cast(Cast::ZExt, x, wide)?;
+        let mut done = 1;
+        while done < times {
+            let by = self.splat_int(i64::from(8 * done), wide);
+            let moved = self.int_op(IntOp::Shl, all, by)?;
+            all = self.int_op(IntOp::Or, all, moved)?;
+            done *= 2;
+        }
+        self.bitcast(all, self.cx.i8_type().vec_type(64).into())
     }
 
     fn combine(&self, op: ReduceOp, elem: Elem, x: Reg<'c>, y: Reg<'c>) -> Result<Reg<'c>> {

@@ -2,7 +2,7 @@
 
 use half::f16;
 use hrx_ir::quant::Format;
-use hrx_ir::tile::interp::{Arg, BufferId, Memory, Options, run};
+use hrx_ir::tile::interp::{Input, Interpreted, Memory, Options};
 use hrx_ir::tile::{Elem, verify};
 use hrx_templates::{Slot, Template};
 use std::collections::HashMap;
@@ -32,20 +32,43 @@ pub fn i32s(values: &[i32]) -> Data {
 
 /// Memory after a launch, by slot.
 pub struct Done {
-    memory: Memory,
-    buffers: HashMap<Slot, (BufferId, Elem)>,
+    done: Interpreted,
+    /// Where each slot is among the arguments, and what its elements are.
+    places: HashMap<Slot, (usize, Elem)>,
 }
 
 impl Done {
     pub fn elems(&self, slot: Slot) -> Vec<f64> {
-        let (id, elem) = self.buffers[&slot];
-        self.memory.elems(id, elem)
+        let (at, elem) = self.places[&slot];
+        let mut memory = Memory::new();
+        let id = memory.add(self.done.bytes(at).expect("a buffer").to_vec());
+        memory.elems(id, elem)
     }
 
     /// The data, to pass it on to another launch.
     pub fn data(&self, slot: Slot) -> Data {
-        Data::Elems(self.buffers[&slot].1, self.elems(slot))
+        Data::Elems(self.places[&slot].1, self.elems(slot))
     }
+}
+
+/// Arguments in the order of a template's slots.
+pub fn inputs(template: &impl Template, args: &[(Slot, Data)]) -> Vec<Input> {
+    let slots = template.slots();
+    let input = |slot: &Slot| {
+        let (_, data) = args.iter().find(|(s, _)| s == slot).unwrap_or_else(|| panic!("no {slot:?}"));
+        match data {
+            Data::Scalar(n) => Input::I32(*n),
+            Data::Elems(elem, v) => {
+                let mut memory = Memory::new();
+                let id = memory.add_elems(*elem, v);
+                Input::Bytes(memory.bytes(id).to_vec())
+            }
+            Data::Bytes(bytes) => Input::Bytes(bytes.clone()),
+            Data::Room(elem, n) => Input::Room(n * elem.bytes() as usize),
+            Data::Same(other) => Input::Same(slots.iter().position(|s| s == other).expect("an earlier slot")),
+        }
+    };
+    slots.iter().map(input).collect()
 }
 
 /// Verifies and runs a template's kernel. Every byte of `Room` must be written by it.
@@ -55,35 +78,27 @@ pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options
         panic!("{}: {e}\n{kernel}", template.name());
     }
     assert_eq!(kernel.name, template.name());
-    assert_eq!(kernel.params.len(), template.slots().len());
-    let mut memory = Memory::new();
-    let mut by_slot = HashMap::new();
-    let mut buffers = HashMap::new();
+    let slots = template.slots();
+    assert_eq!(kernel.params.len(), slots.len());
+    let mut places: HashMap<Slot, (usize, Elem)> = HashMap::new();
     for (slot, data) in args {
-        let mut keep = |id, elem| {
-            buffers.insert(*slot, (id, elem));
-            Arg::buffer(id)
+        let elem = match data {
+            Data::Scalar(_) => continue,
+            Data::Elems(elem, _) | Data::Room(elem, _) => *elem,
+            Data::Bytes(_) => Elem::U8,
+            Data::Same(other) => places[other].1,
         };
-        let arg = match data {
-            Data::Scalar(n) => Arg::I32(*n),
-            Data::Elems(elem, v) => keep(memory.add_elems(*elem, v), *elem),
-            Data::Bytes(bytes) => keep(memory.add(bytes.clone()), Elem::U8),
-            Data::Room(elem, n) => keep(memory.add_uninit(n * elem.bytes() as usize), *elem),
-            Data::Same(other) => {
-                let (id, elem) = buffers[other];
-                buffers.insert(*slot, (id, elem));
-                Arg::buffer(id)
-            }
-        };
-        by_slot.insert(*slot, arg);
+        if let Some(at) = slots.iter().position(|s| s == slot) {
+            places.insert(*slot, (at, elem));
+        }
     }
-    let args: Vec<Arg> =
-        template.slots().iter().map(|s| *by_slot.get(s).unwrap_or_else(|| panic!("no {s:?}"))).collect();
-    run(&kernel, &args, &mut memory, options).unwrap_or_else(|e| panic!("{e}\n{kernel}"));
-    for (slot, (id, _)) in &buffers {
-        assert_eq!(memory.first_unwritten(*id), None, "{}: {slot:?} is not written", template.name());
+    let done = Interpreted::run(&kernel, &inputs(template, args), options).unwrap_or_else(|e| panic!("{e}\n{kernel}"));
+    for (slot, &(at, _)) in &places {
+        let bytes = done.bytes(at).expect("a buffer").len();
+        let unwritten = (0..bytes).find(|&byte| !done.is_written(at, byte));
+        assert_eq!(unwritten, None, "{}: {slot:?} is not written", template.name());
     }
-    Done { memory, buffers }
+    Done { done, places }
 }
 
 /// A source of test inputs (xorshift64*).

@@ -10,7 +10,7 @@ use hrx_ir::tile::interp::Options;
 use hrx_ir::tile::{BlockPart, Kernel, Op};
 use hrx_templates::{Slot, Template};
 use hrx_tests::emulator;
-use hrx_tests::host::{Input, compare, encode, interpret, is_approximate};
+use hrx_tests::host::{compare, interpret, is_approximate};
 
 fn chips(kernel: &Kernel) -> Vec<&'static Chip> {
     // Lanes take blocks as formats describe them; raw bytes are what the host's expansion makes of them.
@@ -30,18 +30,7 @@ fn chips(kernel: &Kernel) -> Vec<&'static Chip> {
 pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options) -> Done {
     let done = interpreted::launch(template, args, options);
     let kernel = template.kernel().expect("the interpreter ran it");
-    let slots = template.slots();
-    let input = |slot: &Slot| {
-        let (_, data) = args.iter().find(|(s, _)| s == slot).expect("the interpreter found it");
-        match data {
-            Data::Scalar(n) => Input::I32(*n),
-            Data::Elems(elem, v) => Input::Bytes(encode(*elem, v)),
-            Data::Bytes(bytes) => Input::Bytes(bytes.clone()),
-            Data::Room(elem, n) => Input::Room(n * elem.bytes() as usize),
-            Data::Same(other) => Input::Same(slots.iter().position(|s| s == other).expect("an earlier slot")),
-        }
-    };
-    let inputs: Vec<Input> = slots.iter().map(input).collect();
+    let inputs = inputs(template, args);
     let want = interpret(&kernel, &inputs, &Options::exact()).unwrap_or_else(|e| panic!("{e}"));
     for chip in chips(&kernel) {
         let (got, _) = match emulator::run(&kernel, &inputs, chip) {

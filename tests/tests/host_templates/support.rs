@@ -8,24 +8,13 @@ pub use interpreted::*;
 use hrx_ir::tile::Op;
 use hrx_ir::tile::interp::Options;
 use hrx_templates::{Slot, Template};
-use hrx_tests::host::{Checker, Input, encode, targets};
+use hrx_tests::host::{Checker, targets};
 
 /// Launches in the interpreter and on this machine; the results are the interpreter's, which the machine's equal.
 pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options) -> Done {
     let done = interpreted::launch(template, args, options);
     let kernel = template.kernel().expect("the interpreter ran it");
-    let slots = template.slots();
-    let input = |slot: &Slot| {
-        let (_, data) = args.iter().find(|(s, _)| s == slot).expect("the interpreter found it");
-        match data {
-            Data::Scalar(n) => Input::I32(*n),
-            Data::Elems(elem, v) => Input::Bytes(encode(*elem, v)),
-            Data::Bytes(bytes) => Input::Bytes(bytes.clone()),
-            Data::Room(elem, n) => Input::Room(n * elem.bytes() as usize),
-            Data::Same(other) => Input::Same(slots.iter().position(|s| s == other).expect("an earlier slot")),
-        }
-    };
-    let inputs: Vec<Input> = slots.iter().map(input).collect();
+    let inputs = inputs(template, args);
     // The host's code of products for a matrix unit is held by `host_matrix`; of whole templates LLVM takes minutes.
     let for_matrix_units = kernel.insts.values().any(|i| matches!(i.op, Op::Mma { .. }));
     let targets = if for_matrix_units { Vec::new() } else { targets() };

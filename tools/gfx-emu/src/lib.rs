@@ -43,6 +43,7 @@ mod gpu;
 mod hidden;
 mod memory;
 mod module;
+mod random;
 mod report;
 mod run;
 pub mod verify;

@@ -9,6 +9,7 @@ pub use entry::Entry;
 pub use wave::{State, Wave, each};
 
 use crate::exec::{Next, step};
+use crate::random::Random;
 use crate::report::{Counters, Kind, Report, Run};
 use crate::{Error, Options};
 use std::sync::Mutex;
@@ -16,20 +17,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Instructions that a wave executes before others get their turn.
 const TURN: u64 = 4096;
-
-/// A small generator of pseudo-random numbers (splitmix64).
-#[derive(Clone, Copy, Debug)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-}
 
 /// A launch with all that its workgroups start with.
 #[derive(Debug)]
@@ -138,13 +125,13 @@ impl Job<'_> {
         for (number, wave) in waves.iter_mut().enumerate() {
             self.entry.start(wave, number as u32, cx.workgroup);
         }
-        let mut random = Random(self.options.seed ^ linear.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let mut random = Random::new(self.options.seed ^ linear.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let mut order: Vec<usize> = (0..waves.len()).collect();
         let mut executed = 0;
         loop {
             if self.options.shuffle {
                 for i in (1..order.len()).rev() {
-                    order.swap(i, random.next() as usize % (i + 1));
+                    order.swap(i, random.bits() as usize % (i + 1));
                 }
             }
             let mut ran = false;
@@ -153,7 +140,7 @@ impl Job<'_> {
                     continue;
                 }
                 ran = true;
-                let turn = if self.options.shuffle { 1 + random.next() % TURN } else { TURN };
+                let turn = if self.options.shuffle { 1 + random.bits() % TURN } else { TURN };
                 // SAFETY: whoever makes a `Gpu` has looked that the CPU has these features.
                 executed += unsafe { self.turn(cx, &mut waves[at], turn) }?;
             }

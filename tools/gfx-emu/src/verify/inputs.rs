@@ -1,33 +1,12 @@
 //! Inputs of a launch, random within what each slot may hold.
 
 use super::Case;
+use crate::random::Random;
 use half::{bf16, f16};
 use hrx_ir::tile::interp::Input;
 use hrx_ir::tile::{Access, Content, Elem, Extent, Kernel, Param, Value, ViewData};
 use hrx_templates::Slot;
 use std::collections::HashMap;
-
-/// A small generator of pseudo-random numbers (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    /// Between -1 and 1.
-    fn signed(&mut self) -> f32 {
-        (self.bits() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    }
-
-    fn below(&mut self, n: u32) -> u32 {
-        (((self.bits() >> 32) * u64::from(n.max(1))) >> 32) as u32
-    }
-}
 
 /// The inputs of a case: what each slot holds has the kind of values that it is for, and those of matrices make results
 /// of about the size of their inputs.
@@ -35,7 +14,7 @@ impl Random {
 /// # Errors
 /// A buffer without a size: a parameter that is none of an extent's, or more bytes than can be addressed.
 pub fn inputs(kernel: &Kernel, slots: &[Slot], case: &Case, seed: u64) -> Result<Vec<Input>, String> {
-    let mut made = Maker { kernel, case, scalars: HashMap::new(), random: Random(seed) };
+    let mut made = Maker { kernel, case, scalars: HashMap::new(), random: Random::new(seed) };
     if slots.len() != kernel.params.len() {
         return Err(format!("{} slots for {} parameters", slots.len(), kernel.params.len()));
     }
@@ -140,7 +119,7 @@ impl Maker<'_> {
                     Param::View(v) if self.kernel.views[*v].dims.len() == 2 => constant(self.kernel.views[*v].dims[0]),
                     _ => None,
                 });
-                self.random.below(table.unwrap_or(1))
+                self.random.below(table.unwrap_or(1).max(1))
             }
             _ => 0,
         }
