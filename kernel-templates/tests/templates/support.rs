@@ -33,13 +33,13 @@ pub fn i32s(values: &[i32]) -> Data {
 /// Memory after a launch, by slot.
 pub struct Done {
     done: Interpreted,
-    /// Where each slot is among the arguments, and what its elements are.
-    places: HashMap<Slot, (usize, Elem)>,
+    /// Where each slot is among the arguments, if the template has it, and what its elements are.
+    places: HashMap<Slot, (Option<usize>, Elem)>,
 }
 
 impl Done {
     pub fn elems(&self, slot: Slot) -> Vec<f64> {
-        let (at, elem) = self.places[&slot];
+        let (Some(at), elem) = self.places[&slot] else { return Vec::new() };
         let mut memory = Memory::new();
         let id = memory.add(self.done.bytes(at).expect("a buffer").to_vec());
         memory.elems(id, elem)
@@ -80,7 +80,7 @@ pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options
     assert_eq!(kernel.name, template.name());
     let slots = template.slots();
     assert_eq!(kernel.params.len(), slots.len());
-    let mut places: HashMap<Slot, (usize, Elem)> = HashMap::new();
+    let mut places: HashMap<Slot, (Option<usize>, Elem)> = HashMap::new();
     for (slot, data) in args {
         let elem = match data {
             Data::Scalar(_) => continue,
@@ -88,12 +88,11 @@ pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options
             Data::Bytes(_) => Elem::U8,
             Data::Same(other) => places[other].1,
         };
-        if let Some(at) = slots.iter().position(|s| s == slot) {
-            places.insert(*slot, (at, elem));
-        }
+        places.insert(*slot, (slots.iter().position(|s| s == slot), elem));
     }
     let done = Interpreted::run(&kernel, &inputs(template, args), options).unwrap_or_else(|e| panic!("{e}\n{kernel}"));
     for (slot, &(at, _)) in &places {
+        let Some(at) = at else { continue };
         let bytes = done.bytes(at).expect("a buffer").len();
         let unwritten = (0..bytes).find(|&byte| !done.is_written(at, byte));
         assert_eq!(unwritten, None, "{}: {slot:?} is not written", template.name());
