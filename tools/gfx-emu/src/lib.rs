@@ -38,6 +38,7 @@
 mod check;
 mod decode;
 mod error;
+mod estimate;
 mod exec;
 mod gpu;
 mod hidden;
@@ -50,6 +51,7 @@ pub mod verify;
 
 pub use decode::{Surveyed, survey};
 pub use error::Error;
+pub use estimate::Estimate;
 pub use gpu::{Dispatch, Gpu, Options};
 pub use module::{Kernel, Module};
 pub use report::{Counters, Kind, Report, Run};

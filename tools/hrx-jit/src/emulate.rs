@@ -4,11 +4,11 @@ mod value;
 
 use crate::Outcome;
 use crate::input::{bytes_of, size_parser};
-use crate::output::pick;
-use gfx_emu::{Counters, Dispatch, Gpu, Kernel, Options, Run};
+use crate::output::{board_parser, pick};
+use gfx_emu::{Counters, Dispatch, Estimate, Gpu, Kernel, Options, Run};
 use hrx::compiler::hsaco::Hsaco;
 use hrx::compiler::inspect::Class;
-use hrx::compiler::target::amd;
+use hrx::compiler::target::amd::{self, Board};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -45,6 +45,10 @@ pub struct Args {
     /// Where random numbers and the order of waves come from
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
+    /// The board of which the time is estimated: its name, or a part that no other board's name has [default: a typical
+    /// one of the chip]
+    #[arg(long, value_name = "NAME", value_parser = board_parser)]
+    board: Option<&'static Board>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -88,11 +92,23 @@ pub fn run(args: &Args) -> Outcome {
         gpu.read(*address, &mut bytes)?;
         std::fs::write(path, &bytes).map_err(|e| format!("can't write {}: {e}", path.display()))?;
     }
+    if let Some(board) = args.board.filter(|b| b.chip != chip.name) {
+        return Err(format!("emulated is {}, but {} has {}", chip.name, board.name, board.chip).into());
+    }
+    let board = args.board.or_else(|| chip.board().ok());
+    let estimate = board.and_then(|board| Estimate::new(&run.counters, kernel.wave, chip, board));
     let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report(&kernel, chip.name, &dispatch, &run))?)?;
+        let mut found = report(&kernel, chip.name, &dispatch, &run);
+        if let Some(e) = &estimate {
+            found["estimate"] = json!({ "board": e.board, "microseconds": e.microseconds(), "parts": e.parts });
+        }
+        writeln!(out, "{}", serde_json::to_string_pretty(&found)?)?;
     } else {
         print(&mut out, &kernel, chip.name, &dispatch, &run)?;
+        if let Some(e) = &estimate {
+            writeln!(out, "{e}")?;
+        }
     }
     Ok(if run.reports.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
