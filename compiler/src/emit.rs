@@ -110,6 +110,10 @@ fn thread_time() -> Duration {
 
 /// Compiles kernels on as many threads as there are processors, results in the order of the kernels.
 pub fn compile_all(kernels: &[&Kernel], target: &Target) -> Vec<Result<Compiled, CompileError>> {
+    // Where all are in the cache there is no memory to give back either.
+    if kernels.is_empty() {
+        return Vec::new();
+    }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(kernels.len());
     let next = AtomicUsize::new(0);
     let results: Vec<OnceLock<Result<Compiled, CompileError>>> = kernels.iter().map(|_| OnceLock::new()).collect();

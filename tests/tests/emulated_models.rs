@@ -4,7 +4,7 @@
 use hrx::exec::Activations;
 use hrx::{CacheChoice, Model, ModelOptions, SessionOptions};
 use hrx_tests::anchors;
-use hrx_tests::golden::{Golden, real_model_file};
+use hrx_tests::golden::{Golden, real_model_path};
 use hrx_tests::logits::{Comparison, argmax, nmse};
 use hrx_tests::models::{Feeding, logits};
 use std::process::Command;
@@ -62,7 +62,7 @@ fn a_real_model_chooses_the_tokens_that_the_host_chooses() {
 #[ignore = "run by the others, with a chip"]
 fn a_real_model_on_the_chip_of_the_environment() {
     let chip = std::env::var(CHIP).expect("the variable with a chip");
-    let Some(path) = real_model_file("SmolLM2-135M-Instruct.Q4_1.gguf") else { return };
+    let path = real_model_path("SmolLM2-135M-Instruct.Q4_1.gguf");
     // Tokens one at a time: a step of several takes the emulator as long as one of 64.
     let session_options = SessionOptions { n_ctx: 64, n_batch: 1, ..SessionOptions::default() };
     let open = |device: String| {

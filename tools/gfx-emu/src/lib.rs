@@ -54,4 +54,5 @@ pub use error::Error;
 pub use estimate::Estimate;
 pub use gpu::{Dispatch, Gpu, Options};
 pub use module::{Kernel, Module};
+pub use random::Random;
 pub use report::{Counters, Kind, Report, Run};

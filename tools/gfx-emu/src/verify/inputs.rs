@@ -79,6 +79,7 @@ impl Maker<'_> {
 
     fn input(&mut self, param: &Param, slot: Slot) -> Result<Input, String> {
         let view = match *param {
+            Param::Scalar(v) if self.kernel.ty(v).elem == Elem::F32 => return Ok(Input::F32(self.random.signed())),
             Param::Scalar(v) => return Ok(Input::I32(self.scalars[&v] as i32)),
             Param::View(v) => &self.kernel.views[v],
         };

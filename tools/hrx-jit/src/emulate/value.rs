@@ -1,6 +1,7 @@
 //! Arguments of a kernel, as command lines have them.
 
 use crate::input::bytes_of;
+use gfx_emu::Random;
 use half::f16;
 use hrx::compiler::hsaco::Argument;
 use std::path::PathBuf;
@@ -87,7 +88,7 @@ impl Value {
     /// A file that can't be read.
     pub fn buffer(&self, seed: u64) -> Result<Option<Buffer>, String> {
         let Value::Buffer(content) = self else { return Ok(None) };
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let bytes = match content {
             Content::Room(len) => return Ok(Some(Buffer { len: *len, bytes: None })),
             Content::Zeros(n) => vec![0; *n],
@@ -114,24 +115,6 @@ fn hex(text: &str) -> Result<Vec<u8>, String> {
         return Err(format!("{text:?} has half a byte"));
     }
     text.as_bytes().chunks_exact(2).map(|pair| Ok((digit(pair[0])? << 4 | digit(pair[1])?) as u8)).collect()
-}
-
-/// A small generator of pseudo-random numbers (xorshift64*), the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.max(1);
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
-    }
-
-    /// Between -1 and 1.
-    fn signed(&mut self) -> f32 {
-        (self.bits() & 0xff_ffff) as f32 / (1u64 << 23) as f32 - 1.0
-    }
 }
 
 #[cfg(test)]
