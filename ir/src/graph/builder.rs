@@ -1,9 +1,9 @@
 //! Making a graph, one checked operation at a time.
 
-use super::shape::{cache_cols, check_declaration, result_shape};
-use super::tensor::{Graph, Input, KvCache, Output, Rows, Shape, Tensor, TensorKind, Weight};
+use super::shape::{check_declaration, result_shape, state_shape};
+use super::tensor::{Graph, Input, KvCache, Output, Rows, Shape, State, Tensor, TensorKind, Weight};
 use super::verify::check_output;
-use super::{Activation, GraphError, Op, RopeSpec, Rule};
+use super::{Activation, GraphError, Limit, NormKind, Op, RopeSpec, Rule};
 use crate::tile::Content;
 use std::collections::HashMap;
 
@@ -13,13 +13,13 @@ use std::collections::HashMap;
 pub struct Builder {
     graph: Graph,
     weights: HashMap<String, Tensor>,
-    caches: HashMap<u32, Tensor>,
+    states: HashMap<(&'static str, u32), Tensor>,
 }
 
 impl Builder {
     /// A builder of an empty graph.
     pub fn new(name: &str) -> Builder {
-        Builder { graph: Graph::new(name), weights: HashMap::new(), caches: HashMap::new() }
+        Builder { graph: Graph::new(name), weights: HashMap::new(), states: HashMap::new() }
     }
 
     /// What has been built so far.
@@ -70,15 +70,21 @@ impl Builder {
 
     /// The KV cache of a layer as the step finds it.
     pub fn cache(&mut self, cache: KvCache) -> Result<Tensor, GraphError> {
-        if let Some(&t) = self.caches.get(&cache.layer) {
-            if self.graph.cache(t) == Some(cache) {
+        self.state(State::Kv(cache))
+    }
+
+    /// A layer's state as the step finds it.
+    pub fn state(&mut self, state: State) -> Result<Tensor, GraphError> {
+        let key = (state.name(), state.layer());
+        if let Some(&t) = self.states.get(&key) {
+            if self.graph.state(t) == Some(state) {
                 return Ok(t);
             }
-            return Err(self.error((Rule::Unique, format!("layer {} has a kv_cache already, {t}", cache.layer))));
+            return Err(self.error((Rule::Unique, format!("layer {} has a {} already, {t}", key.1, key.0))));
         }
-        let cols = cache_cols(&cache).map_err(|e| self.error(e))?;
-        let t = self.declare(TensorKind::State(cache), Shape::new(Rows::Cached, cols))?;
-        self.caches.insert(cache.layer, t);
+        let shape = state_shape(&state).map_err(|e| self.error(e))?;
+        let t = self.declare(TensorKind::State(state), shape)?;
+        self.states.insert(key, t);
         Ok(t)
     }
 
@@ -88,8 +94,8 @@ impl Builder {
             return Err(self.error((Rule::Order, format!("{}: operand {t} is not defined", op.name()))));
         }
         let (kind, shape) = result_shape(&self.graph, &op).map_err(|e| self.error(e))?;
-        if let Op::KvStore { cache, .. } = op {
-            super::verify::check_store(&self.graph, cache).map_err(|e| self.error(e))?;
+        if let Some(state) = super::verify::changed(&op) {
+            super::verify::check_store(&self.graph, state).map_err(|e| self.error(e))?;
         }
         Ok(self.graph.append(op, kind, shape))
     }
@@ -124,20 +130,41 @@ impl Builder {
         self.push(Op::Rope { x, positions, spec })
     }
 
+    /// [`Op::Normalize`].
+    pub fn normalize(&mut self, x: Tensor, kind: NormKind, group: u32, eps: f32) -> Result<Tensor, GraphError> {
+        self.push(Op::Normalize { x, kind, group, eps })
+    }
+
     /// [`Op::KvStore`] at the step's positions.
-    pub fn kv_store(&mut self, k: Tensor, v: Tensor, cache: Tensor) -> Result<Tensor, GraphError> {
+    pub fn kv_store(&mut self, k: Tensor, v: Option<Tensor>, cache: Tensor) -> Result<Tensor, GraphError> {
         let positions = self.input(Input::Positions);
         self.push(Op::KvStore { k, v, positions, cache })
     }
 
     /// [`Op::Glu`].
     pub fn glu(&mut self, gate: Tensor, up: Tensor, act: Activation) -> Result<Tensor, GraphError> {
-        self.push(Op::Glu { gate, up, act })
+        self.push(Op::Glu { gate, up, act, limit: Limit::Off })
+    }
+
+    /// [`Op::Act`].
+    pub fn act(&mut self, x: Tensor, act: Activation) -> Result<Tensor, GraphError> {
+        self.push(Op::Act { x, act })
     }
 
     /// [`Op::Add`].
     pub fn add(&mut self, a: Tensor, b: Tensor) -> Result<Tensor, GraphError> {
         self.push(Op::Add { a, b })
+    }
+
+    /// [`Op::Mul`].
+    pub fn mul(&mut self, a: Tensor, b: Tensor) -> Result<Tensor, GraphError> {
+        self.push(Op::Mul { a, b })
+    }
+
+    /// [`Op::Columns`] of whole rows.
+    pub fn columns(&mut self, x: Tensor, start: u32, len: u32) -> Result<Tensor, GraphError> {
+        let group = self.graph.cols(x);
+        self.push(Op::Columns { x, group, start, len })
     }
 
     /// [`Op::Scale`].

@@ -23,8 +23,9 @@
 //! * [`verify`] checks a whole graph, [`parse`] reads the text form that `Display` writes.
 //! * [`Interp`] runs a graph in f64: the oracle for everything that runs it faster.
 //!
-//! Memory is not part of a graph, with one exception: a [KV cache](KvCache) outlives the step. [`Op::KvStore`] gives the
-//! cache after the store as a new tensor, so that the order of stores and of the attention that reads them is data flow.
+//! Memory is not part of a graph, with one exception: a [`State`] outlives the step. [`Op::KvStore`] gives a KV cache
+//! after the store as a new tensor, so that the order of stores and of the attention that reads them is data flow. The
+//! states of convolutions and recurrences are read and changed by one operation.
 
 mod builder;
 mod error;
@@ -33,6 +34,7 @@ mod op;
 mod parse;
 mod print;
 mod shape;
+mod spec;
 mod tensor;
 mod verify;
 
@@ -42,10 +44,14 @@ mod tests;
 pub use builder::Builder;
 pub use error::{GraphError, ParseError, Rule};
 pub use interp::{Interp, InterpError, Matrix, WeightSource};
-pub use op::{Activation, Op, RopeSpec, RopeStyle};
+pub use op::Op;
 pub use parse::parse;
 pub use shape::result_shape;
-pub use tensor::{Graph, Input, KvCache, Node, NodeData, Output, Rows, Shape, Tensor, TensorData, TensorKind, Weight};
+pub use spec::{Activation, KeyHeads, Limit, NormKind, RopeSpec, RopeStyle, Routing, Scoring, Yarn};
+pub use tensor::{
+    ConvState, Graph, Input, KvCache, Node, NodeData, Output, RecurrentState, Rows, Shape, State, Tensor, TensorData,
+    TensorKind, Weight,
+};
 pub use verify::verify;
 
 /// The name of the output that holds the logits, `[n_outputs, n_vocab]`.

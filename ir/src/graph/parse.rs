@@ -4,8 +4,9 @@
 //! graph  = "graph" string "{" line* "}"
 //! line   = tensor ":" shape "=" definition | "output" string tensor
 //! shape  = "[" rows "," number "]"          rows = number | "tokens" | "outputs" | "cached"
-//! definition = "weight" string type | "input" name | "kv_cache" attribute* | operation tensor,* attribute*
-//! attribute  = key "=" value
+//! definition = "weight" string type | "input" name | state attribute* | operation tensor,* attribute*
+//! state  = "kv_cache" | "conv_state" | "recurrent_state"
+//! attribute  = key "=" value                value = number | word | tensor
 //! ```
 //!
 //! `;` starts a comment that ends with the line. Tensor numbers may have gaps; they are counted anew.
@@ -13,8 +14,9 @@
 mod lex;
 
 use super::builder::Builder;
-use super::op::{Activation, Op, RopeSpec, RopeStyle};
-use super::tensor::{Graph, Input, KvCache, Rows, Shape, Tensor};
+use super::op::Op;
+use super::spec::{Activation, KeyHeads, Limit, NormKind, RopeSpec, RopeStyle, Routing, Scoring, Yarn};
+use super::tensor::{ConvState, Graph, Input, KvCache, RecurrentState, Rows, Shape, State, Tensor};
 use super::{GraphError, ParseError};
 use crate::quant::Format;
 use crate::tile::{Content, Elem};
@@ -78,6 +80,26 @@ impl Attributes {
         let names: Vec<&str> = all.iter().map(|&x| name(x)).collect();
         let what = format!("one of {}", names.join(", "));
         self.required(key, &what, |s| all.iter().copied().find(|&x| name(x) == s))
+    }
+
+    /// 0 or 1; absent is 0.
+    fn flag(&mut self, key: &str) -> Result<bool, ParseError> {
+        let read = |s: &str| ["0", "1"].iter().position(|&x| x == s);
+        Ok(self.optional(key, "0 or 1", read)? == Some(1))
+    }
+
+    /// A tensor by its number in the text.
+    fn tensor(&mut self, key: &str, names: &HashMap<u32, Tensor>) -> Result<Option<Tensor>, ParseError> {
+        self.optional(key, "a tensor defined before", |s| names.get(&tensor_number(s)?).copied())
+    }
+
+    fn limit(&mut self) -> Result<Limit, ParseError> {
+        for of in [Limit::Gate, Limit::Activated, Limit::GatePlusOne] {
+            if let Some(x) = self.optional(of(0.0).key(), "a number", |s| s.parse().ok())? {
+                return Ok(of(x));
+            }
+        }
+        Ok(Limit::Off)
     }
 
     fn done(self) -> Result<(), ParseError> {
@@ -146,12 +168,9 @@ impl Parser {
                 let input = input.ok_or_else(|| place.error(format!("there is no input `{name}`")))?;
                 self.builder.input(input)
             }
-            "kv_cache" => {
-                let mut a = self.attributes(place)?;
-                let (layer, n_kv_head, head_dim) = (a.int("layer")?, a.int("n_kv_head")?, a.int("head_dim")?);
-                a.done()?;
-                let made = self.builder.cache(KvCache { layer, n_kv_head, head_dim });
-                made.map_err(|e| place.error(e.to_string()))?
+            "kv_cache" | "conv_state" | "recurrent_state" => {
+                let state = self.state(place, &word)?;
+                self.builder.state(state).map_err(|e| place.error(e.to_string()))?
             }
             _ => self.operation(place, &word)?,
         };
@@ -174,6 +193,28 @@ impl Parser {
         self.builder.weight(&name, content, rows, shape.cols).map_err(|e| at.error(e.to_string()))
     }
 
+    fn state(&mut self, place: Place, word: &str) -> Result<State, ParseError> {
+        let mut a = self.attributes(place)?;
+        let layer = a.int("layer")?;
+        let state = match word {
+            "kv_cache" => {
+                let (n_kv_head, head_dim) = (a.int("n_kv_head")?, a.int("head_dim")?);
+                let value_dim = a.optional("value_dim", "a whole number", |s| s.parse().ok())?.unwrap_or(head_dim);
+                let shared = a.flag("shared")?;
+                State::Kv(KvCache { layer, n_kv_head, head_dim, value_dim, shared })
+            }
+            "conv_state" => State::Conv(ConvState { layer, cols: a.int("cols")?, taps: a.int("taps")? }),
+            _ => State::Recurrent(RecurrentState {
+                layer,
+                n_head: a.int("n_head")?,
+                key_dim: a.int("key_dim")?,
+                value_dim: a.int("value_dim")?,
+            }),
+        };
+        a.done()?;
+        Ok(state)
+    }
+
     fn attributes(&mut self, op: Place) -> Result<Attributes, ParseError> {
         let mut list = Vec::new();
         // `key =` starts an attribute; `t0 :` and `output "..."` the next line.
@@ -194,11 +235,14 @@ impl Parser {
 
     fn operation(&mut self, place: Place, name: &str) -> Result<Tensor, ParseError> {
         let (least, most) = match name {
-            "scale" | "soft_cap" => (1, 1),
-            "embed" | "rms_norm" | "glu" | "add" | "select_rows" => (2, 2),
-            "linear" | "rope" => (2, 3),
-            "attention" => (3, 3),
-            "kv_store" => (4, 4),
+            "scale" | "soft_cap" | "normalize" | "act" | "columns" => (1, 1),
+            "route" => (1, 2),
+            "embed" | "rms_norm" | "glu" | "add" | "mul" | "select_rows" | "position_scale" | "concat"
+            | "expert_linear" | "expert_sum" => (2, 2),
+            "linear" => (2, 3),
+            "rope" => (2, 4),
+            "attention" | "kv_store" | "short_conv" => (3, 4),
+            "recurrence" => (5, 6),
             _ => return Err(place.error(format!("there is no operation `{name}`"))),
         };
         let t = self.operands()?;
@@ -206,43 +250,116 @@ impl Parser {
             return Err(place.error(format!("{name} takes {least} to {most} operands, found {}", t.len())));
         }
         let mut a = self.attributes(place)?;
-        let last = t.get(2).copied();
+        let at = |i: usize| t.get(i).copied();
         let op = match name {
             "embed" => Op::Embed { table: t[0], ids: t[1], scale: a.float("scale")? },
             "rms_norm" => Op::RmsNorm { x: t[0], weight: t[1], eps: a.float("eps")? },
-            "linear" => Op::Linear { x: t[0], weight: t[1], bias: last },
-            "rope" => {
-                let spec = RopeSpec {
-                    head_dim: a.int("head_dim")?,
-                    n_rot: a.int("n_rot")?,
-                    style: a.named("style", &RopeStyle::ALL, RopeStyle::name)?,
-                    freq_base: a.float("base")?,
-                    freq_scale: a.float("scale")?,
-                    factors: last,
-                };
-                Op::Rope { x: t[0], positions: t[1], spec }
-            }
-            "kv_store" => Op::KvStore { k: t[0], v: t[1], positions: t[2], cache: t[3] },
+            "normalize" => Op::Normalize {
+                x: t[0],
+                kind: a.named("kind", &NormKind::ALL, NormKind::name)?,
+                group: a.int("group")?,
+                eps: a.float("eps")?,
+            },
+            "linear" => Op::Linear { x: t[0], weight: t[1], bias: at(2) },
+            "rope" => Op::Rope { x: t[0], positions: t[1], spec: rope(&mut a, at(2), at(3))? },
+            "kv_store" if t.len() == 3 => Op::KvStore { k: t[0], v: None, positions: t[1], cache: t[2] },
+            "kv_store" => Op::KvStore { k: t[0], v: Some(t[1]), positions: t[2], cache: t[3] },
             "attention" => Op::Attention {
                 q: t[0],
                 positions: t[1],
                 cache: t[2],
                 n_head: a.int("n_head")?,
+                sinks: at(3),
                 n_kv_head: a.int("n_kv_head")?,
                 head_dim: a.int("head_dim")?,
                 scale: a.float("scale")?,
                 window: a.optional("window", "a whole number", |s| s.parse().ok())?,
                 softcap: a.optional("softcap", "a number", |s| s.parse().ok())?,
             },
-            "glu" => Op::Glu { gate: t[0], up: t[1], act: a.named("act", &Activation::ALL, Activation::name)? },
+            "glu" => Op::Glu {
+                gate: t[0],
+                up: t[1],
+                act: a.named("act", &Activation::ALL, Activation::name)?,
+                limit: a.limit()?,
+            },
+            "act" => Op::Act { x: t[0], act: a.named("act", &Activation::ALL, Activation::name)? },
             "add" => Op::Add { a: t[0], b: t[1] },
+            "mul" => Op::Mul { a: t[0], b: t[1] },
             "scale" => Op::Scale { x: t[0], by: a.float("by")? },
             "soft_cap" => Op::SoftCap { x: t[0], cap: a.float("cap")? },
+            "position_scale" => {
+                Op::PositionScale { x: t[0], positions: t[1], by: a.float("by")?, every: a.int("every")? }
+            }
+            "columns" => Op::Columns { x: t[0], group: a.int("group")?, start: a.int("start")?, len: a.int("len")? },
+            "concat" => Op::Concat { a: t[0], b: t[1], groups: a.int("groups")? },
+            "route" => Op::Route { logits: t[0], bias: at(1), routing: routing(&mut a)? },
+            "expert_linear" => Op::ExpertLinear {
+                x: t[0],
+                weight: t[1],
+                n_expert: a.int("n_expert")?,
+                routes: a.tensor("routes", &self.names)?,
+                scale: a.tensor("expert_scale", &self.names)?,
+                bias: a.tensor("bias", &self.names)?,
+            },
+            "expert_sum" => Op::ExpertSum { x: t[0], routes: t[1] },
+            "short_conv" => Op::ShortConv {
+                x: t[0],
+                weight: t[1],
+                state: t[2],
+                bias: at(3),
+                act: a.optional("act", "an activation", |s| Activation::ALL.into_iter().find(|f| f.name() == s))?,
+            },
+            "recurrence" => Op::Recurrence {
+                q: t[0],
+                k: t[1],
+                v: t[2],
+                decay: t[3],
+                state: t[4],
+                beta: at(5),
+                key_heads: a.named("key_heads", &KeyHeads::ALL, KeyHeads::name)?,
+            },
             _ => Op::SelectRows { x: t[0], rows: t[1] },
         };
         a.done()?;
         self.builder.push(op).map_err(|e: GraphError| place.error(e.to_string()))
     }
+}
+
+fn rope(a: &mut Attributes, factors: Option<Tensor>, long_factors: Option<Tensor>) -> Result<RopeSpec, ParseError> {
+    let number = |s: &str| s.parse::<f32>().ok();
+    let whole = |s: &str| s.parse::<u32>().ok();
+    let beta_fast = a.optional("beta_fast", "a number", number)?;
+    let yarn = match beta_fast {
+        Some(beta_fast) => Some(Yarn { beta_fast, beta_slow: a.float("beta_slow")? }),
+        None => None,
+    };
+    Ok(RopeSpec {
+        head_dim: a.int("head_dim")?,
+        start: a.optional("start", "a whole number", whole)?.unwrap_or(0),
+        n_rot: a.int("n_rot")?,
+        style: a.named("style", &RopeStyle::ALL, RopeStyle::name)?,
+        freq_base: a.float("base")?,
+        freq_scale: a.float("scale")?,
+        magnitude: a.optional("magnitude", "a number", number)?.unwrap_or(1.0),
+        factors,
+        long_factors,
+        original: a.optional("original", "a whole number", whole)?.unwrap_or(0),
+        yarn,
+    })
+}
+
+fn routing(a: &mut Attributes) -> Result<Routing, ParseError> {
+    let groups = a.optional("groups", "a whole number", |s| s.parse().ok())?;
+    Ok(Routing {
+        n_used: a.int("n_used")?,
+        scoring: a.named("scoring", &Scoring::ALL, Scoring::name)?,
+        normalize: a.flag("normalize")?,
+        scale: a.float("scale")?,
+        groups: match groups {
+            Some(n) => [n, a.int("groups_used")?],
+            None => [1, 1],
+        },
+    })
 }
 
 /// The number of `t12`.

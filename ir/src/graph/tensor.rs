@@ -103,16 +103,96 @@ impl Input {
     }
 }
 
-/// The keys and values of one layer, kept between steps. Row `p` of both holds position `p`; a row is `n_kv_head` heads
-/// of `head_dim`, which are the columns of the tensor.
+/// The keys and values of one layer, kept between steps. Row `p` of both holds position `p`; a row of keys is
+/// `n_kv_head` heads of `head_dim`, which are the columns of the tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct KvCache {
     /// The layer, from 0.
     pub layer: u32,
     /// Key/value heads.
     pub n_kv_head: u32,
-    /// Elements of a head, of keys and of values.
+    /// Elements of a key's head.
     pub head_dim: u32,
+    /// Elements of a value's head.
+    pub value_dim: u32,
+    /// Whether a value is the first `value_dim` elements of its key (multi-head latent attention), and not kept.
+    pub shared: bool,
+}
+
+impl KvCache {
+    /// A cache whose keys and values have one size.
+    pub fn new(layer: u32, n_kv_head: u32, head_dim: u32) -> KvCache {
+        KvCache { layer, n_kv_head, head_dim, value_dim: head_dim, shared: false }
+    }
+}
+
+/// The last inputs of a layer's short convolution: `taps - 1` rows, the oldest first.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ConvState {
+    /// The layer, from 0.
+    pub layer: u32,
+    /// Columns of the convolution.
+    pub cols: u32,
+    /// Rows that one output sees, its own included: at least 2.
+    pub taps: u32,
+}
+
+/// The matrices of a layer's recurrence, head after head: `[n_head * key_dim, value_dim]`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RecurrentState {
+    /// The layer, from 0.
+    pub layer: u32,
+    /// Value heads.
+    pub n_head: u32,
+    /// Rows of a head's matrix.
+    pub key_dim: u32,
+    /// Columns of a head's matrix.
+    pub value_dim: u32,
+}
+
+/// What outlives a step. A layer has at most one of each kind.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum State {
+    /// Keys and values by position.
+    Kv(KvCache),
+    /// A convolution's last inputs.
+    Conv(ConvState),
+    /// A recurrence's matrices.
+    Recurrent(RecurrentState),
+}
+
+impl State {
+    /// The name in the text form.
+    pub fn name(&self) -> &'static str {
+        match self {
+            State::Kv(_) => "kv_cache",
+            State::Conv(_) => "conv_state",
+            State::Recurrent(_) => "recurrent_state",
+        }
+    }
+
+    /// The layer it is of.
+    pub fn layer(&self) -> u32 {
+        match self {
+            State::Kv(c) => c.layer,
+            State::Conv(c) => c.layer,
+            State::Recurrent(c) => c.layer,
+        }
+    }
+
+    /// Rows and columns; none where they are zero or do not fit 32 bits.
+    pub fn shape(&self) -> Option<Shape> {
+        let (rows, cols) = match *self {
+            State::Kv(c) => {
+                let values = c.n_kv_head.checked_mul(c.value_dim).filter(|&n| n > 0)?;
+                let keys = c.n_kv_head.checked_mul(c.head_dim).filter(|&n| n > 0)?;
+                (Rows::Cached, if c.shared && values > keys { 0 } else { keys })
+            }
+            State::Conv(c) => (Rows::Const(c.taps.checked_sub(1)?), c.cols),
+            State::Recurrent(c) => (Rows::Const(c.n_head.checked_mul(c.key_dim)?), c.value_dim),
+        };
+        (rows != Rows::Const(0) && cols > 0).then_some(Shape { rows, cols })
+    }
 }
 
 /// What a tensor is.
@@ -122,8 +202,8 @@ pub enum TensorKind {
     Weight(Weight),
     /// An argument of the step.
     Input(Input),
-    /// A KV cache: as the step finds it where no node produces it, else as [`Op::KvStore`] leaves it.
-    State(KvCache),
+    /// What outlives the step: as the step finds it where no node produces it, else as [`Op::KvStore`] leaves it.
+    State(State),
     /// The f32 result of an operation.
     Activation,
 }
@@ -224,9 +304,22 @@ impl Graph {
     /// The cache that a tensor is, before or after a store.
     pub fn cache(&self, t: Tensor) -> Option<KvCache> {
         match self.tensors[t].kind {
-            TensorKind::State(c) => Some(c),
+            TensorKind::State(State::Kv(c)) => Some(c),
             _ => None,
         }
+    }
+
+    /// The state that a tensor is, before or after a step's change.
+    pub fn state(&self, t: Tensor) -> Option<State> {
+        match self.tensors[t].kind {
+            TensorKind::State(s) => Some(s),
+            _ => None,
+        }
+    }
+
+    /// Whether the model has states that are not kept by position: a sequence can't be cut back then.
+    pub fn is_recurrent(&self) -> bool {
+        self.states().any(|(_, s)| !matches!(s, State::Kv(_)))
     }
 
     /// The tensor of an input, if the graph has it.
@@ -244,10 +337,15 @@ impl Graph {
         self.tensors.keys().filter_map(|t| Some((t, self.weight(t)?)))
     }
 
-    /// The caches as the step finds them, one a layer that has one.
-    pub fn caches(&self) -> impl Iterator<Item = (Tensor, KvCache)> {
+    /// All states as the step finds them.
+    pub fn states(&self) -> impl Iterator<Item = (Tensor, State)> {
         let found = |t: &Tensor| self.producer(*t).is_none();
-        self.tensors.keys().filter(found).filter_map(|t| Some((t, self.cache(t)?)))
+        self.tensors.keys().filter(found).filter_map(|t| Some((t, self.state(t)?)))
+    }
+
+    /// The KV caches as the step finds them, one a layer that has one.
+    pub fn caches(&self) -> impl Iterator<Item = (Tensor, KvCache)> {
+        self.states().filter_map(|(t, _)| Some((t, self.cache(t)?)))
     }
 
     /// The cache tensor as the step finds it, followed back from any state of it; other tensors are their own root.

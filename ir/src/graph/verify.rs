@@ -71,7 +71,7 @@ fn check_names(g: &Graph) -> Result<(), GraphError> {
         let name = match &d.kind {
             TensorKind::Weight(w) => format!("weight \"{}\"", w.name),
             TensorKind::Input(i) => format!("input {}", i.name()),
-            TensorKind::State(c) => format!("kv_cache of layer {}", c.layer),
+            TensorKind::State(s) => format!("{} of layer {}", s.name(), s.layer()),
             TensorKind::Activation => continue,
         };
         if seen.contains(&name) {
@@ -82,15 +82,24 @@ fn check_names(g: &Graph) -> Result<(), GraphError> {
     Ok(())
 }
 
-fn stores_to(op: &Op, t: Tensor) -> bool {
-    matches!(op, Op::KvStore { cache, .. } if *cache == t)
+/// The state that an operation changes, as it finds it.
+pub(super) fn changed(op: &Op) -> Option<Tensor> {
+    match op {
+        Op::KvStore { cache, .. } => Some(*cache),
+        other => other.advances(),
+    }
 }
 
-/// Whether the cache may still be stored to.
-pub(super) fn check_store(g: &Graph, cache: Tensor) -> Result<(), Broken> {
-    match g.users(cache).iter().find(|&&n| stores_to(g.op(n), cache)) {
+fn stores_to(op: &Op, t: Tensor) -> bool {
+    changed(op) == Some(t)
+}
+
+/// Whether the state may still be changed.
+pub(super) fn check_store(g: &Graph, state: Tensor) -> Result<(), Broken> {
+    match g.users(state).iter().find(|&&n| stores_to(g.op(n), state)) {
         Some(&n) => {
-            Err((Rule::CacheChain, format!("kv_store: cache {cache} is stored to already, by {}", g.result(n))))
+            let op = g.op(n).name();
+            Err((Rule::CacheChain, format!("state {state} is changed in this step already, by {op} {}", g.result(n))))
         }
         None => Ok(()),
     }

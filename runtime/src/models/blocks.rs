@@ -119,11 +119,12 @@ fn attention(m: &mut ModelBuilder<'_>, layer: u32, x: Tensor, spec: &Attention) 
     }
     let q = m.graph.rope(q, spec.rope)?;
     let k = m.graph.rope(k, spec.rope)?;
-    let cache = m.graph.cache(KvCache { layer, n_kv_head, head_dim })?;
-    let cache = m.graph.kv_store(k, v, cache)?;
+    let cache = m.graph.cache(KvCache::new(layer, n_kv_head, head_dim))?;
+    let cache = m.graph.kv_store(k, Some(v), cache)?;
     let positions = m.graph.input(hrx_ir::graph::Input::Positions);
     let (scale, window) = (spec.scale, spec.window);
-    let op = Op::Attention { q, positions, cache, n_head, n_kv_head, head_dim, scale, window, softcap: None };
+    let op =
+        Op::Attention { q, positions, cache, n_head, sinks: None, n_kv_head, head_dim, scale, window, softcap: None };
     let mut out = m.graph.push(op)?;
     let mut residual = x;
     // From here on rows don't see each other: the last layer goes on with the wanted ones alone.

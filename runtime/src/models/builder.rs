@@ -107,12 +107,9 @@ impl<'a> ModelBuilder<'a> {
     pub(super) fn rope(&self, style: RopeStyle) -> RopeSpec {
         let rope = self.config.rope;
         RopeSpec {
-            head_dim: self.config.head_dim,
             n_rot: rope.n_rot,
-            style,
-            freq_base: rope.freq_base,
             freq_scale: rope.freq_scale,
-            factors: None,
+            ..RopeSpec::new(self.config.head_dim, style, rope.freq_base)
         }
     }
 

@@ -3,7 +3,9 @@
 //! Every operation is computed as its documentation says, with no thought of speed: weights are fetched row by row, so
 //! a model of any size runs in little memory. Results are rounded nowhere but where the graph has f32 data.
 
+mod experts;
 mod ops;
+mod recurrent;
 
 use super::tensor::{Graph, Input, Rows, Tensor, TensorKind};
 use super::{GraphError, LOGITS, verify};
@@ -92,10 +94,21 @@ struct Cache {
     v: Vec<Vec<f64>>,
 }
 
+/// What the steps so far left.
+#[derive(Default)]
+struct Memory {
+    /// Keys and values by layer.
+    caches: HashMap<u32, Cache>,
+    /// The other states by their tensor, rows and columns as the graph has them.
+    states: HashMap<Tensor, Matrix>,
+}
+
 /// An interpreter with the state of one sequence.
 pub struct Interp<'g> {
     graph: &'g Graph,
-    caches: HashMap<u32, Cache>,
+    memory: Memory,
+    /// The context that rotations are chosen for.
+    n_ctx: u32,
     /// Positions `0..held` are in the caches.
     held: usize,
 }
@@ -111,19 +124,25 @@ impl<'g> Interp<'g> {
     /// An interpreter with empty caches. The graph is verified first.
     pub fn new(graph: &'g Graph) -> Result<Interp<'g>, GraphError> {
         verify(graph)?;
-        Ok(Interp { graph, caches: HashMap::new(), held: 0 })
+        Ok(Interp { graph, memory: Memory::default(), n_ctx: 0, held: 0 })
+    }
+
+    /// For a sequence with room for so many positions: it decides between a rotation's factors. 0 without.
+    pub fn with_context(self, n_ctx: u32) -> Interp<'g> {
+        Interp { n_ctx, ..self }
     }
 
     /// Forgets the sequence.
     pub fn reset(&mut self) {
-        self.caches.clear();
+        self.memory = Memory::default();
         self.held = 0;
     }
 
     /// Runs a step and gives the logits `[n_outputs, n_vocab]` (the first output where none has that name).
     ///
     /// `positions` holds the position of each token. Positions may not leave a gap: each is at most one above those that
-    /// the caches hold or that come before it in the step; a smaller one replaces what is held, and forgets nothing.
+    /// the caches hold or that come before it in the step; a smaller one replaces what is held, and forgets nothing. With
+    /// [recurrent states](Graph::is_recurrent) each is one above the last.
     /// `output_rows` are indices into `tokens`. Arguments are checked before anything is changed; after an error of the
     /// weight source the caches of some layers hold the step's tokens already.
     pub fn step(
@@ -155,7 +174,8 @@ impl<'g> Interp<'g> {
         let args = Arguments { tokens, positions, output_rows };
         let held = self.check(&args)?;
         let g = self.graph;
-        let mut step = ops::Step { graph: g, weights, args, values: SecondaryMap::new(), caches: &mut self.caches };
+        let (values, n_ctx) = (SecondaryMap::new(), self.n_ctx);
+        let mut step = ops::Step { graph: g, weights, args, values, n_ctx, memory: &mut self.memory };
         for (n, node) in g.nodes.iter() {
             let value = step.run(&node.op)?;
             if g.tensors[node.result].kind == TensorKind::Activation {
@@ -181,10 +201,14 @@ impl<'g> Interp<'g> {
             return bad("positions".into(), format!("{}", args.positions.len()), format!("one for each of {n} tokens"));
         }
         let mut held = self.held;
+        let recurrent = self.graph.is_recurrent();
         for (i, &p) in args.positions.iter().enumerate() {
             match usize::try_from(p) {
-                Ok(p) if p <= held => held = held.max(p + 1),
-                _ => return bad(format!("position of token {i}"), p.to_string(), format!("0 to {held}")),
+                Ok(p) if p == held || (p < held && !recurrent) => held = held.max(p + 1),
+                _ => {
+                    let want = if recurrent { held.to_string() } else { format!("0 to {held}") };
+                    return bad(format!("position of token {i}"), p.to_string(), want);
+                }
             }
         }
         for (i, &r) in args.output_rows.iter().enumerate() {
@@ -195,10 +219,14 @@ impl<'g> Interp<'g> {
         let ids = self.graph.input(Input::Tokens);
         for node in self.graph.nodes.values() {
             let super::Op::Embed { table, ids: used, .. } = node.op else { continue };
-            let Rows::Const(vocab) = self.graph.shape(table).rows else { continue };
-            let outside = |&(_, &id): &(usize, &i32)| !u32::try_from(id).is_ok_and(|id| id < vocab);
-            if let Some((i, id)) = args.tokens.iter().enumerate().find(outside).filter(|_| Some(used) == ids) {
-                return bad(format!("token {i}"), id.to_string(), format!("an id below {vocab}"));
+            let Rows::Const(rows) = self.graph.shape(table).rows else { continue };
+            let outside = |&(_, &id): &(usize, &i32)| !u32::try_from(id).is_ok_and(|id| id < rows);
+            let (list, what) = match Some(used) == ids {
+                true => (args.tokens, "token"),
+                false => (args.positions, "position of token"),
+            };
+            if let Some((i, id)) = list.iter().enumerate().find(outside) {
+                return bad(format!("{what} {i}"), id.to_string(), format!("below {rows}"));
             }
         }
         Ok(held)

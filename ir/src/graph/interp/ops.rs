@@ -1,10 +1,9 @@
 //! Each operation in f64.
 
-use super::{Arguments, Cache, InterpError, Matrix, WeightSource};
-use crate::graph::op::{Activation, Op, RopeSpec};
-use crate::graph::tensor::{Graph, Rows, Tensor, TensorKind};
+use super::{Arguments, InterpError, Matrix, Memory, WeightSource};
+use crate::graph::tensor::{Graph, KvCache, Rows, Tensor};
+use crate::graph::{Activation, Limit, NormKind, Op, RopeSpec};
 use cranelift_entity::SecondaryMap;
-use std::collections::HashMap;
 
 /// One run of a graph. The graph is verified and the arguments are checked, so kinds and shapes fit.
 pub(super) struct Step<'a> {
@@ -13,14 +12,15 @@ pub(super) struct Step<'a> {
     pub(super) args: Arguments<'a>,
     /// Activations that are still to be read.
     pub(super) values: SecondaryMap<Tensor, Matrix>,
-    pub(super) caches: &'a mut HashMap<u32, Cache>,
+    /// The context that rotations are chosen for.
+    pub(super) n_ctx: u32,
+    pub(super) memory: &'a mut Memory,
 }
 
 /// Attention's sizes and numbers.
 struct Heads {
     n_head: usize,
-    n_kv_head: usize,
-    head_dim: usize,
+    sinks: Option<Tensor>,
     scale: f64,
     window: Option<u32>,
     softcap: Option<f32>,
@@ -30,7 +30,8 @@ impl Step<'_> {
     /// The result of an operation; an empty matrix where that is a cache.
     pub(super) fn run(&mut self, op: &Op) -> Result<Matrix, InterpError> {
         match *op {
-            Op::Embed { table, scale, .. } => self.embed(table, scale),
+            Op::Embed { table, ids, scale } => self.embed(table, ids, scale),
+            Op::Normalize { x, kind, group, eps } => Ok(self.normalize(x, kind, group, eps)),
             Op::RmsNorm { x, weight, eps } => self.rms_norm(x, weight, eps),
             Op::Linear { x, weight, bias } => self.linear(x, weight, bias),
             Op::Rope { x, spec, .. } => self.rope(x, &spec),
@@ -38,15 +39,48 @@ impl Step<'_> {
                 self.kv_store(k, v, cache);
                 Ok(Matrix::default())
             }
-            Op::Attention { q, cache, n_head, n_kv_head, head_dim, scale, window, softcap, .. } => {
-                let (n_head, n_kv_head, head_dim) = (n_head as usize, n_kv_head as usize, head_dim as usize);
-                let heads = Heads { n_head, n_kv_head, head_dim, scale: f64::from(scale), window, softcap };
-                Ok(self.attention(q, cache, &heads))
+            Op::Attention { q, cache, n_head, sinks, scale, window, softcap, .. } => {
+                let heads = Heads { n_head: n_head as usize, sinks, scale: f64::from(scale), window, softcap };
+                self.attention(q, cache, &heads)
             }
-            Op::Glu { gate, up, act } => Ok(self.zip(gate, up, |g, u| activate(act, g) * u)),
-            Op::Add { a, b } => Ok(self.zip(a, b, |a, b| a + b)),
+            Op::Glu { gate, up, act, limit } => Ok(self.zip(gate, up, |g, u| gated(act, limit, g, u))),
+            Op::Act { x, act } => Ok(self.map(x, |x| activate(act, x))),
+            Op::Add { a, b } => self.spread(a, b, |a, b| a + b),
+            Op::Mul { a, b } => self.spread(a, b, |a, b| a * b),
             Op::Scale { x, by } => Ok(self.map(x, |x| x * f64::from(by))),
             Op::SoftCap { x, cap } => Ok(self.map(x, |x| soft_cap(x, cap))),
+            Op::PositionScale { x, by, every, .. } => {
+                let mut y = self.values[x].clone();
+                for (r, &p) in self.args.positions.iter().enumerate() {
+                    let step = (f64::from(p) / f64::from(every)).floor();
+                    let factor = 1.0 + f64::from(by) * (step + 1.0).ln();
+                    y.row_mut(r).iter_mut().for_each(|x| *x *= factor);
+                }
+                Ok(y)
+            }
+            Op::Columns { x, group, start, len } => {
+                let x = &self.values[x];
+                let part = start as usize..(start + len) as usize;
+                let data: Vec<f64> =
+                    x.data.chunks_exact(group as usize).flat_map(|g| &g[part.clone()]).copied().collect();
+                Ok(Matrix { rows: x.rows, cols: x.cols / group as usize * len as usize, data })
+            }
+            Op::Concat { a, b, groups } => {
+                let (a, b) = (&self.values[a], &self.values[b]);
+                let (n, m) = (a.cols / groups as usize, b.cols / groups as usize);
+                let pairs = a.data.chunks_exact(n).zip(b.data.chunks_exact(m));
+                let data = pairs.flat_map(|(a, b)| a.iter().chain(b)).copied().collect();
+                Ok(Matrix { rows: a.rows, cols: a.cols + b.cols, data })
+            }
+            Op::Route { logits, bias, routing } => self.route(logits, bias, &routing),
+            Op::ExpertLinear { x, weight, n_expert, routes, scale, bias } => {
+                self.expert_linear(x, weight, n_expert, [routes, scale, bias])
+            }
+            Op::ExpertSum { x, routes } => Ok(self.expert_sum(x, routes)),
+            Op::ShortConv { x, weight, bias, state, act } => self.short_conv(x, weight, bias, state, act),
+            Op::Recurrence { q, k, v, decay, beta, state, key_heads } => {
+                Ok(self.recurrence([q, k, v, decay], beta, state, key_heads))
+            }
             Op::SelectRows { x, .. } => {
                 let x = &self.values[x];
                 let rows = self.args.output_rows.iter();
@@ -56,14 +90,14 @@ impl Step<'_> {
         }
     }
 
-    fn weight_row(&self, t: Tensor, row: u32, out: &mut [f32]) -> Result<(), InterpError> {
+    pub(super) fn weight_row(&self, t: Tensor, row: u32, out: &mut [f32]) -> Result<(), InterpError> {
         let name = self.graph.weight(t).map_or("", |w| &w.name);
         let fetched = self.weights.row(name, row, out);
         fetched.map_err(|problem| InterpError::Weight { name: name.into(), row, problem })
     }
 
     /// The only row of a weight.
-    fn vector(&self, t: Tensor) -> Result<Vec<f64>, InterpError> {
+    pub(super) fn vector(&self, t: Tensor) -> Result<Vec<f64>, InterpError> {
         let mut row = vec![0.0; self.graph.cols(t) as usize];
         self.weight_row(t, 0, &mut row)?;
         Ok(row.into_iter().map(f64::from).collect())
@@ -81,10 +115,41 @@ impl Step<'_> {
         y
     }
 
-    fn embed(&self, table: Tensor, scale: f32) -> Result<Matrix, InterpError> {
+    /// An operation with a second operand of fewer columns, or a weight's one row.
+    fn spread(&self, a: Tensor, b: Tensor, f: impl Fn(f64, f64) -> f64) -> Result<Matrix, InterpError> {
+        let mut y = self.values[a].clone();
+        let vector = self.graph.weight(b).map(|_| self.vector(b)).transpose()?;
+        for r in 0..y.rows {
+            let b = vector.as_deref().unwrap_or_else(|| self.values[b].row(r));
+            let times = y.cols / b.len();
+            for (part, &b) in y.row_mut(r).chunks_exact_mut(times).zip(b) {
+                part.iter_mut().for_each(|a| *a = f(*a, b));
+            }
+        }
+        Ok(y)
+    }
+
+    fn normalize(&self, x: Tensor, kind: NormKind, group: u32, eps: f32) -> Matrix {
+        let n = f64::from(group);
+        let mut y = self.values[x].clone();
+        for group in y.data.chunks_exact_mut(group as usize) {
+            if kind == NormKind::Layer {
+                let mean = group.iter().sum::<f64>() / n;
+                group.iter_mut().for_each(|x| *x -= mean);
+            }
+            let mean = group.iter().map(|x| x * x).sum::<f64>() / n;
+            let scale = (mean + f64::from(eps)).sqrt().recip();
+            group.iter_mut().for_each(|x| *x *= scale);
+        }
+        y
+    }
+
+    fn embed(&self, table: Tensor, ids: Tensor, scale: f32) -> Result<Matrix, InterpError> {
+        let of_tokens = self.graph.input(crate::graph::Input::Tokens) == Some(ids);
+        let ids = if of_tokens { self.args.tokens } else { self.args.positions };
         let mut row = vec![0.0; self.graph.cols(table) as usize];
-        let mut y = Matrix::zeros(self.args.tokens.len(), row.len());
-        for (r, &id) in self.args.tokens.iter().enumerate() {
+        let mut y = Matrix::zeros(ids.len(), row.len());
+        for (r, &id) in ids.iter().enumerate() {
             self.weight_row(table, id as u32, &mut row)?;
             y.row_mut(r).iter_mut().zip(&row).for_each(|(y, &w)| *y = f64::from(w) * f64::from(scale));
         }
@@ -124,19 +189,18 @@ impl Step<'_> {
 
     fn rope(&self, x: Tensor, spec: &RopeSpec) -> Result<Matrix, InterpError> {
         let pairs = spec.n_rot / 2;
-        let factors = match spec.factors {
+        let factors = match spec.factors_for(self.n_ctx) {
             Some(f) => self.vector(f)?,
             None => vec![1.0; pairs as usize],
         };
+        let magnitude = f64::from(spec.magnitude);
         let mut y = self.values[x].clone();
         for (r, &position) in self.args.positions.iter().enumerate() {
             for i in 0..pairs {
-                let frequency = f64::from(spec.freq_base).powf(-2.0 * f64::from(i) / f64::from(spec.n_rot));
-                let angle = f64::from(spec.freq_scale) * f64::from(position) * frequency / factors[i as usize];
-                let (sin, cos) = angle.sin_cos();
-                let [a, b] = spec.style.pair(i, spec.n_rot).map(|e| e as usize);
+                let (sin, cos) = (f64::from(position) * spec.frequency(i, factors[i as usize])).sin_cos();
+                let [a, b] = spec.style.pair(i, spec.n_rot).map(|e| (spec.start + e) as usize);
                 for head in y.row_mut(r).chunks_exact_mut(spec.head_dim as usize) {
-                    let (xa, xb) = (head[a], head[b]);
+                    let (xa, xb) = (head[a] * magnitude, head[b] * magnitude);
                     (head[a], head[b]) = (xa * cos - xb * sin, xa * sin + xb * cos);
                 }
             }
@@ -144,17 +208,15 @@ impl Step<'_> {
         Ok(y)
     }
 
-    /// The layer of a cache tensor, before or after a store.
-    fn layer(&self, cache: Tensor) -> u32 {
-        match self.graph.tensors[cache].kind {
-            TensorKind::State(c) => c.layer,
-            _ => u32::MAX,
-        }
+    /// The KV cache that a tensor is, before or after a store.
+    fn cache(&self, cache: Tensor) -> KvCache {
+        self.graph.cache(cache).unwrap_or(KvCache::new(u32::MAX, 1, 1))
     }
 
-    fn kv_store(&mut self, k: Tensor, v: Tensor, cache: Tensor) {
-        let cache = self.caches.entry(self.layer(cache)).or_default();
-        for (store, x) in [(&mut cache.k, k), (&mut cache.v, v)] {
+    fn kv_store(&mut self, k: Tensor, v: Option<Tensor>, cache: Tensor) {
+        let cache = self.memory.caches.entry(self.cache(cache).layer).or_default();
+        for (store, x) in [(&mut cache.k, Some(k)), (&mut cache.v, v)] {
+            let Some(x) = x else { continue };
             let x = &self.values[x];
             for (r, &position) in self.args.positions.iter().enumerate() {
                 let p = position as usize;
@@ -164,38 +226,44 @@ impl Step<'_> {
         }
     }
 
-    fn attention(&self, q: Tensor, cache: Tensor, h: &Heads) -> Matrix {
+    fn attention(&self, q: Tensor, cache: Tensor, h: &Heads) -> Result<Matrix, InterpError> {
+        let kv = self.cache(cache);
+        let (key_dim, value_dim) = (kv.head_dim as usize, kv.value_dim as usize);
         let q = &self.values[q];
-        let mut y = Matrix::zeros(q.rows, q.cols);
-        let Some(cache) = self.caches.get(&self.layer(cache)) else { return y };
+        let mut y = Matrix::zeros(q.rows, h.n_head * value_dim);
+        let sinks = h.sinks.map(|s| self.vector(s)).transpose()?;
+        let Some(cache) = self.memory.caches.get(&kv.layer) else { return Ok(y) };
         for (r, &position) in self.args.positions.iter().enumerate() {
             let end = position as usize + 1;
             let start = h.window.map_or(0, |w| end.saturating_sub(w as usize));
             for head in 0..h.n_head {
-                let own = head * h.head_dim..(head + 1) * h.head_dim;
-                let kv_head = head / (h.n_head / h.n_kv_head);
-                let shared = kv_head * h.head_dim..(kv_head + 1) * h.head_dim;
-                let query = &q.row(r)[own.clone()];
+                let kv_head = head / (h.n_head / kv.n_kv_head as usize);
+                let query = &q.row(r)[head * key_dim..][..key_dim];
                 let scores = cache.k[start..end].iter().map(|k| {
-                    let s = dot(query, &k[shared.clone()]) * h.scale;
+                    let s = dot(query, &k[kv_head * key_dim..][..key_dim]) * h.scale;
                     h.softcap.map_or(s, |cap| soft_cap(s, cap))
                 });
                 let scores: Vec<f64> = scores.collect();
-                let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let sink = sinks.as_ref().map(|s| s[head]);
+                let largest = scores.iter().copied().chain(sink).fold(f64::NEG_INFINITY, f64::max);
                 let weights: Vec<f64> = scores.iter().map(|s| (s - largest).exp()).collect();
-                let total: f64 = weights.iter().sum();
-                let out = &mut y.row_mut(r)[own];
-                for (w, v) in weights.iter().zip(&cache.v[start..end]) {
-                    out.iter_mut().zip(&v[shared.clone()]).for_each(|(o, v)| *o += w / total * v);
+                let total: f64 = weights.iter().sum::<f64>() + sink.map_or(0.0, |s| (s - largest).exp());
+                let out = &mut y.row_mut(r)[head * value_dim..][..value_dim];
+                for (i, w) in weights.iter().enumerate() {
+                    let v = match kv.shared {
+                        true => &cache.k[start + i][kv_head * key_dim..][..value_dim],
+                        false => &cache.v[start + i][kv_head * value_dim..][..value_dim],
+                    };
+                    out.iter_mut().zip(v).for_each(|(o, v)| *o += w / total * v);
                 }
             }
         }
-        y
+        Ok(y)
     }
 }
 
 /// A dot product in eight partial sums: four times as fast as one, and no less exact.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
     let rest: f64 = a8.remainder().iter().zip(b8.remainder()).map(|(a, b)| a * b).sum();
@@ -209,12 +277,26 @@ fn soft_cap(x: f64, cap: f32) -> f64 {
     f64::from(cap) * (x / f64::from(cap)).tanh()
 }
 
-fn activate(act: Activation, x: f64) -> f64 {
+pub(super) fn activate(act: Activation, x: f64) -> f64 {
     match act {
         Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::GeluQuick => x / (1.0 + (-1.702 * x).exp()),
+        Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Activation::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+        Activation::ReluSquared => x.max(0.0) * x.max(0.0),
         Activation::GeluTanh => {
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
             0.5 * x * (1.0 + inner.tanh())
         }
+    }
+}
+
+fn gated(act: Activation, limit: Limit, gate: f64, up: f64) -> f64 {
+    let bound = limit.bound().map_or(f64::INFINITY, f64::from);
+    let up = up.clamp(-bound, bound);
+    match limit {
+        Limit::Off | Limit::Gate(_) => activate(act, gate.min(bound)) * up,
+        Limit::Activated(_) => activate(act, gate).min(bound) * up,
+        Limit::GatePlusOne(_) => activate(act, gate.min(bound)) * (up + 1.0),
     }
 }

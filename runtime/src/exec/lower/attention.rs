@@ -12,7 +12,7 @@ impl Lowerer<'_> {
         let graph = self.graph;
         let t = graph.result(node);
         let rows = self.rows(t);
-        let Op::Attention { q, positions, cache, n_head, n_kv_head, head_dim, scale, window, softcap } =
+        let Op::Attention { q, positions, cache, n_head, n_kv_head, head_dim, scale, window, softcap, .. } =
             *graph.op(node)
         else {
             return;

@@ -1,7 +1,7 @@
 //! Which nodes of a graph become part of another node's kernel.
 
 use super::linear_input;
-use hrx_ir::graph::{Graph, Node, Op, Tensor};
+use hrx_ir::graph::{Graph, Limit, Node, Op, Tensor};
 use hrx_templates::Output;
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ impl Fusion {
         };
         for node in graph.nodes.keys().filter(|n| needed.contains(n)) {
             match *graph.op(node) {
-                Op::Glu { gate, up, .. } => {
+                Op::Glu { gate, up, limit: Limit::Off, .. } => {
                     if let (Some(g), Some(u)) = (only(gate), only(up))
                         && gated_pair(graph, g, u, activations)
                     {

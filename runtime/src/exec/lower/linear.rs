@@ -1,7 +1,7 @@
 //! Linear layers with what their kernels take over, and the norms before them.
 
 use super::{Lowerer, Mode, Operand, PREFILL_TOKENS, activation, forms, weight_type};
-use hrx_ir::graph::{Node, Op, Rows, Tensor};
+use hrx_ir::graph::{Limit, Node, Op, Rows, Tensor};
 use hrx_ir::quant::CHUNK;
 use hrx_templates as kt;
 use hrx_templates::{Real, Request, Slot};
@@ -30,7 +30,7 @@ impl Lowerer<'_> {
             Op::Linear { x, weight, bias } => {
                 Some(LinearParts { x, weight, up: None, bias, residual: None, scale: None, softcap: None })
             }
-            Op::Glu { gate, up, act } => match (plain(gate), plain(up)) {
+            Op::Glu { gate, up, act, limit: Limit::Off } => match (plain(gate), plain(up)) {
                 (Some(g), Some(u)) => Some(LinearParts { up: Some((u.weight, activation(act))), ..g }),
                 _ => None,
             },

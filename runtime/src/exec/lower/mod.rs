@@ -360,7 +360,9 @@ impl<'g> Lowerer<'g> {
                 }
                 self.rowwise(node, t, kt::RowOp::Add, [Some(a), Some(b)]);
             }
-            Op::Glu { gate, up, act } => self.rowwise(node, t, kt::RowOp::Glu(activation(act)), [Some(gate), Some(up)]),
+            Op::Glu { gate, up, act, .. } => {
+                self.rowwise(node, t, kt::RowOp::Glu(activation(act)), [Some(gate), Some(up)])
+            }
             Op::Scale { x, by } => self.rowwise(node, t, kt::RowOp::Scale(Real(by)), [Some(x), None]),
             Op::SoftCap { x, cap } => self.rowwise(node, t, kt::RowOp::Softcap(Real(cap)), [Some(x), None]),
             Op::SelectRows { x, rows: which } => {
@@ -385,9 +387,10 @@ impl<'g> Lowerer<'g> {
                     l.produce(node, t, &[Output::F32], |_| request.clone(), of)
                 });
             }
-            Op::KvStore { k, v, positions, cache } => self.kv_store(node, [k, v, positions, cache]),
+            Op::KvStore { k, v: Some(v), positions, cache } => self.kv_store(node, [k, v, positions, cache]),
             Op::Attention { .. } => self.attention(node),
             Op::Linear { .. } => unreachable!("linear roots were handled before"),
+            _ => unreachable!("no architecture has it yet"),
         }
     }
 
@@ -444,5 +447,6 @@ fn activation(a: hrx_ir::graph::Activation) -> kt::Activation {
     match a {
         hrx_ir::graph::Activation::Silu => kt::Activation::Silu,
         hrx_ir::graph::Activation::GeluTanh => kt::Activation::GeluTanh,
+        _ => unreachable!("no architecture has it yet"),
     }
 }
