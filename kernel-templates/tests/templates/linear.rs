@@ -67,7 +67,7 @@ fn case(l: &Linear, t: usize, seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
         Output::F32 if l.residual => {
             let residual = r.f32s(t * n);
             y.iter_mut().zip(&residual).for_each(|(y, r)| *y += r);
-            args.extend([(Slot::Residual, f32s(&residual)), (Slot::Out, Data::Same(Slot::Residual))]);
+            args.extend([(Slot::Residual, f32s(&residual)), (Slot::Out, Data::Room(Elem::F32, t * n))]);
         }
         Output::F32 => args.push((Slot::Out, Data::Room(Elem::F32, t * n))),
         Output::Q8 => args.extend([
