@@ -56,6 +56,8 @@ pub enum Ty {
     P,
     /// Two of binary16.
     PH,
+    /// Two of bfloat16.
+    PB,
     /// Two registers of 32 bits.
     PW,
     /// Two of binary32 in two registers.

@@ -5,6 +5,8 @@ mod inst;
 mod memory;
 mod names;
 mod source;
+#[cfg(test)]
+mod trip;
 mod uniform;
 mod vector;
 
@@ -151,6 +153,9 @@ fn body(ops: &[Op], context: &Context<'_>, word: u32, next: u32) -> Result<Body>
         return Ok(Body::Pair(Box::new(Pair { ops, illegal })));
     };
     let name = op.name.as_str();
+    if op.has("scale_offset") {
+        return Err("offsets in units of the data".into());
+    }
     if name == "v_nop" || name == "v_pipeflush" {
         return Ok(Body::Control(Control::Nop));
     }

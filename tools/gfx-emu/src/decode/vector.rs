@@ -69,10 +69,8 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
         let mut source = if at < explicit { source(next("source")?, ty)? } else { source(&op.written[0], ty)? };
         source.select = select(op, at);
         src.push(source.selected(op, at));
-        if let Some(last) = src.last_mut() {
-            last.plain();
-        }
     }
+    packed(&mut src)?;
     let mut mask_in = row.vcc_in.then_some(scalar::VCC);
     if row.mask_in {
         mask_in = Some(match operands.next() {
@@ -127,6 +125,25 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
     })
 }
 
+/// The marks of packed sources, and of the sum beside them: a sum of one value is negated by both marks.
+fn packed(src: &mut [VSrc]) -> Result<()> {
+    let is_packed = |s: &VSrc| matches!(s.ty, Ty::P | Ty::PH | Ty::PB | Ty::PW | Ty::PF);
+    if src.iter().any(|s| is_packed(s) && (s.abs || s.neg || s.select.is_some())) {
+        return Err("a change of a packed source".into());
+    }
+    if !src.iter().any(is_packed) {
+        return Ok(());
+    }
+    for sum in src.iter_mut().filter(|s| matches!(s.ty, Ty::F | Ty::H | Ty::B)) {
+        if sum.neg_half[0] != sum.neg_half[1] {
+            return Err("half of a negation of a sum".into());
+        }
+        sum.neg ^= std::mem::take(&mut sum.neg_half)[0];
+        sum.plain();
+    }
+    Ok(())
+}
+
 /// Where a result of 16 bits goes.
 fn put_half(op: &Op, row: &valu::Row, result: &Written, context: &Context<'_>) -> Put {
     if let Some(put) = destination(op) {
@@ -177,6 +194,12 @@ fn lanes(op: &Op) -> Result<Option<Lanes>> {
     for (at, src) in src.iter_mut().enumerate().take(sources) {
         *src = source(op.written.get(at + 1).ok_or("too few operands")?, Ty::W)?;
         src.plain();
+        if !src.plain {
+            return Err("a changed operand of a move between lanes".into());
+        }
+    }
+    if ["clamp", "mul", "div"].iter().any(|m| op.has(m) || op.setting(m).is_some()) {
+        return Err("a changed result of a scalar".into());
     }
     let flags = op.list("op_sel").unwrap_or_default();
     let flag = |at: usize| flags.get(at).is_some_and(|&n| n != 0);

@@ -65,7 +65,7 @@ fn changed(src: &VSrc, words: [&Lane; 2], word: usize, out: &mut Lane) {
                     _ => part,
                 }
             }
-            Ty::P | Ty::PH => {
+            Ty::P | Ty::PH | Ty::PB => {
                 let half = |high: bool| if high { bits >> 16 } else { bits & 0xffff };
                 let (low, high) = (half(src.high[0]), half(src.high[1]));
                 (low ^ halves_neg[0]) | (high ^ halves_neg[1]) << 16

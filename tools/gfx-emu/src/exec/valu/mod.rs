@@ -92,6 +92,9 @@ macro_rules! get {
     (PH, $s:ident, $k:expr, $i:ident) => {
         $s[2 * $k][$i]
     };
+    (PB, $s:ident, $k:expr, $i:ident) => {
+        $s[2 * $k][$i]
+    };
     (D, $s:ident, $k:expr, $i:ident) => {
         (u64::from($s[2 * $k][$i]) | u64::from($s[2 * $k + 1][$i]) << 32)
     };
