@@ -3,5 +3,7 @@
 mod foreign;
 mod instructions;
 mod lanes;
+mod matrix;
 mod reports;
+mod scalar;
 mod support;
