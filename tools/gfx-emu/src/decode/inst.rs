@@ -243,8 +243,12 @@ pub struct Valu {
     /// Power of two that the result is multiplied by.
     pub omod: i8,
     pub dpp: Option<Box<Dpp>>,
-    /// Whether subnormals of binary32 go by the mode.
+    /// Whether subnormals go by the mode.
     pub arithmetic: bool,
+    /// Whether a result of binary16 may be too large, other than for a division by zero.
+    pub overflows: bool,
+    /// Bits of the mode that make the operation another than what its row does.
+    pub matters: u32,
     /// The sources' own use of negation.
     pub signed: [bool; 3],
     /// The operation again, if operands are taken as they are and results go to registers as they are.

@@ -6,7 +6,7 @@ use super::names::canonical;
 use super::source::{scalar_register, source, vector_register};
 use super::{Context, Result};
 use crate::exec::matrix::{self, Places, Product};
-use crate::exec::{LaneOp, valu};
+use crate::exec::{LaneOp, mode, valu};
 use hrx_compiler::hsaco::Generation;
 use hrx_compiler::inspect::asm::{Op, Written};
 
@@ -105,7 +105,9 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
         _ => None,
     };
     let signed = std::array::from_fn(|i| src.get(i).is_some_and(|s: &VSrc| s.neg_half[0]));
-    Ok(Valu {
+    let half = matches!(row.dst, Ty::H | Ty::PH);
+    let overflows = half && !["v_rcp_f16", "v_rsq_f16", "v_log_f16"].contains(&name.as_str());
+    let valu = Valu {
         signed,
         simple,
         f: row.f,
@@ -120,9 +122,12 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
         omod,
         dpp,
         arithmetic: row.arithmetic,
+        overflows,
+        matters: 0,
         low_alone,
         select: chosen,
-    })
+    };
+    Ok(Valu { matters: mode::matters(&valu), ..valu })
 }
 
 /// The marks of packed sources, and of the sum beside them: a sum of one value is negated by both marks.

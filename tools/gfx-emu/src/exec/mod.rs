@@ -9,6 +9,7 @@ mod lds;
 pub mod matrix;
 mod matrix_step;
 pub mod memop;
+pub mod mode;
 pub mod number;
 pub mod salu;
 mod scalar;

@@ -483,8 +483,8 @@ fn floats(add: Add<'_>) {
     add("s_add_f32", float(row(1, &[1, 1], |a, b, _, _| bits(f(a) + f(b)))));
     add("s_sub_f32", float(row(1, &[1, 1], |a, b, _, _| bits(f(a) - f(b)))));
     add("s_mul_f32", float(row(1, &[1, 1], |a, b, _, _| bits(f(a) * f(b)))));
-    add("s_min_f32", float(row(1, &[1, 1], |a, b, _, _| bits(min(f(a), f(b))))));
-    add("s_max_f32", float(row(1, &[1, 1], |a, b, _, _| bits(max(f(a), f(b))))));
+    add("s_min_f32", float(row(1, &[1, 1], |a, b, _, _| bits(min(false, f(a), f(b))))));
+    add("s_max_f32", float(row(1, &[1, 1], |a, b, _, _| bits(max(false, f(a), f(b))))));
     add("s_minimum_f32", float(row(1, &[1, 1], |a, b, _, _| bits(minimum(f(a), f(b))))));
     add("s_maximum_f32", float(row(1, &[1, 1], |a, b, _, _| bits(maximum(f(a), f(b))))));
     add("s_fmac_f32", float(with_dst(row(1, &[1, 1], |a, b, d, _| bits(f(a).mul_add(f(b), f(d)))))));
@@ -511,8 +511,8 @@ fn floats(add: Add<'_>) {
     add("s_add_f16", row(1, &[1, 1], |a, b, _, _| to_half(half(a as u32) + half(b as u32)).into()));
     add("s_sub_f16", row(1, &[1, 1], |a, b, _, _| to_half(half(a as u32) - half(b as u32)).into()));
     add("s_mul_f16", row(1, &[1, 1], |a, b, _, _| to_half(half(a as u32) * half(b as u32)).into()));
-    add("s_min_f16", row(1, &[1, 1], |a, b, _, _| to_half(min(half(a as u32), half(b as u32))).into()));
-    add("s_max_f16", row(1, &[1, 1], |a, b, _, _| to_half(max(half(a as u32), half(b as u32))).into()));
+    add("s_min_f16", row(1, &[1, 1], |a, b, _, _| to_half(min(false, half(a as u32), half(b as u32))).into()));
+    add("s_max_f16", row(1, &[1, 1], |a, b, _, _| to_half(max(false, half(a as u32), half(b as u32))).into()));
     macro_rules! compared {
         ($($name:literal: |$a:ident, $b:ident| $e:expr;)*) => {
             $(add(concat!("s_cmp_", $name, "_f32"), float(scc(row(0, &[1, 1], |a, b, _, c| {

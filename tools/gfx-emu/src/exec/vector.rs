@@ -1,23 +1,12 @@
 //! Runs operations on lanes: brings operands where rows want them, and results where instructions say.
 
-use super::number::{half, to_half};
+use super::mode::{self, finish};
+use super::number::half;
 use super::valu::{Env, Lane};
 use crate::decode::{Dpp, Pair, Put, Reg, Rest, Simple, Ty, VSrc, Valu, Word};
 use crate::run::{Context, Wave, each};
 
-/// Subnormals of binary32 in the mode: operands are flushed, results are.
-fn flushes(mode: u32) -> [bool; 2] {
-    let denormals = mode >> 4 & 3;
-    [denormals & 2 == 0, denormals & 1 == 0]
-}
-
 const SIGN: u32 = 0x8000_0000;
-
-/// Bits of a subnormal number become those of a zero with its sign.
-#[inline(always)]
-fn flushed(bits: u32) -> u32 {
-    if bits & 0x7f80_0000 == 0 { bits & SIGN } else { bits }
-}
 
 impl Wave {
     /// The registers of a source, not changed; constants and scalars as if all lanes had them.
@@ -127,6 +116,20 @@ fn permuted(mask: u64, dpp: &Dpp) -> u64 {
     each(dpp.there).filter(|&l| mask >> dpp.from[l as usize] & 1 != 0).fold(0, |all, l| all | 1 << l)
 }
 
+/// What an operation knows beside its operands, for so many-th 32 lanes.
+#[inline(always)]
+fn environment(mode: u32, cx: &Context<'_>, v: &Valu, carry: u64, half: usize) -> Env {
+    Env {
+        mask: (carry >> (32 * half)) as u32,
+        clamp: v.clamp,
+        signed: v.signed,
+        first: 32 * half as u32,
+        fnuz: cx.launch.fnuz,
+        ieee: mode & mode::IEEE != 0,
+        saturates: mode & mode::FP16_OVFL != 0,
+    }
+}
+
 /// Runs an operation without changes of operands, whose result goes to whole registers: most are of this kind.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
@@ -150,7 +153,7 @@ fn simple(w: &mut Wave, cx: &Context<'_>, v: &Valu, simple: &Simple) {
         (0, lost, lost)
     };
     for half in 0..halves {
-        let Wave { v: file, s, pad, out, .. } = &mut *w;
+        let Wave { v: file, s, pad, out, mode, .. } = &mut *w;
         let mut refs: [&Lane; 8] = [NOTHING; 8];
         for (&(place, word), pad) in simple.sources.iter().zip(&mut pad[..]) {
             refs[place as usize & 7] = match word {
@@ -162,13 +165,7 @@ fn simple(w: &mut Wave, cx: &Context<'_>, v: &Valu, simple: &Simple) {
                 }
             };
         }
-        let env = Env {
-            mask: (carry >> (32 * half)) as u32,
-            clamp: v.clamp,
-            signed: v.signed,
-            first: 32 * half as u32,
-            fnuz: cx.launch.fnuz,
-        };
+        let env = environment(*mode, cx, v, carry, half);
         // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that rows are compiled for.
         unsafe { (v.f)(&env, &refs, out, &mut 0) };
         let lanes = (exec >> (32 * half)) as u32;
@@ -192,7 +189,7 @@ fn simple(w: &mut Wave, cx: &Context<'_>, v: &Valu, simple: &Simple) {
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     waits(w, cx, v);
     if let Some(packed) = &v.simple
-        && !(v.arithmetic && w.mode >> 4 & 3 != 3)
+        && v.matters & (w.mode ^ mode::SUBNORMALS) == 0
     {
         simple(w, cx, v, packed);
         return;
@@ -221,19 +218,13 @@ fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     let mut mask = 0;
     for (half, moved) in first_lanes.iter().enumerate().take(w.halves) {
         let lanes = (write >> (32 * half)) as u32;
-        let env = Env {
-            mask: (carry >> (32 * half)) as u32,
-            clamp: v.clamp,
-            signed: v.signed,
-            first: 32 * half as u32,
-            fnuz: cx.launch.fnuz,
-        };
+        let env = environment(w.mode, cx, v, carry, half);
         let mut out = [[0; 32]; 2];
         let mut bits = 0;
         compute(w, v, half, v.dpp.as_ref().map(|_| moved), &env, &mut out, &mut bits);
         mask |= u64::from(bits) << (32 * half);
         if let Reg::V(dst) = v.dst {
-            finish(w, v, &mut out);
+            finish(w.mode, v, &mut out);
             for (word, out) in out.iter().enumerate().take(v.dst_ty.words().into()) {
                 let to = &mut w.v[(dst as usize + word) * w.halves + half];
                 place(to, out, lanes, v.put);
@@ -325,14 +316,14 @@ fn gather(w: &Wave, v: &Valu, dpp: &Dpp, exec: u64, out: &mut [Lane; 2]) -> u64 
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 fn compute(w: &mut Wave, v: &Valu, half: usize, moved: Option<&Lane>, env: &Env, out: &mut [Lane; 2], bits: &mut u32) {
     let (file, s, halves) = (&w.v, &w.s, w.halves);
-    let [flush, _] = flushes(w.mode);
-    let flush = flush && v.arithmetic;
+    let mode = w.mode;
     const NOTHING: &Lane = &[0; 32];
     let mut refs: [&Lane; 8] = [NOTHING; 8];
     let pad: &mut [Lane; 8] = &mut w.pad;
     for ((at, src), pads) in v.src.iter().enumerate().zip(pad.chunks_exact_mut(2)) {
         let [low, high] = pads else { continue };
         let from = if at == 0 { moved } else { None };
+        let flush = v.arithmetic && mode::flushes(mode, src);
         if src.plain && !flush {
             refs[2 * at] = match from {
                 Some(moved) => moved,
@@ -351,75 +342,16 @@ fn compute(w: &mut Wave, v: &Valu, half: usize, moved: Option<&Lane>, env: &Env,
         if src.words > 1 {
             changed(src, [first, second], 1, high);
         }
-        if flush && matches!(src.ty, Ty::F | Ty::PF) {
-            for lanes in [&mut *low, &mut *high] {
-                lanes.iter_mut().for_each(|bits| *bits = flushed(*bits));
-            }
+        if flush {
+            mode::flush_operand(src, low, high);
         }
         (refs[2 * at], refs[2 * at + 1]) = (low, high);
     }
     // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that rows are compiled for.
     unsafe { (v.f)(env, &refs, out, bits) };
-}
-
-/// Output modifiers and subnormal results.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-fn finish(w: &Wave, v: &Valu, out: &mut [Lane; 2]) {
-    let [_, flush] = flushes(w.mode);
-    if v.omod == 0 && !v.clamp && !(flush && v.arithmetic) {
-        return;
+    if v.overflows && mode & mode::FP16_OVFL != 0 {
+        mode::saturate(v, &refs, &mut out[0]);
     }
-    let factor = f32::powi(2.0, v.omod.into());
-    match v.dst_ty {
-        Ty::F | Ty::PF => {
-            for x in out.iter_mut().flatten() {
-                let mut y = f32::from_bits(*x);
-                if v.omod != 0 {
-                    y *= factor;
-                }
-                if v.clamp {
-                    y = clamp(y);
-                }
-                *x = y.to_bits();
-                if flush && v.arithmetic {
-                    *x = flushed(*x);
-                }
-            }
-        }
-        Ty::H => {
-            for x in &mut out[0] {
-                let y = half(*x) * factor;
-                *x = to_half(if v.clamp { clamp(y) } else { y });
-            }
-        }
-        Ty::PH if v.clamp => {
-            for x in &mut out[0] {
-                let part = |bits: u32| to_half(clamp(half(bits)));
-                *x = part(*x) | part(*x >> 16) << 16;
-            }
-        }
-        Ty::FD => {
-            let [low, high] = out;
-            for (l, h) in low.iter_mut().zip(high) {
-                let x = f64::from_bits(u64::from(*l) | u64::from(*h) << 32) * f64::from(factor);
-                let x = if !v.clamp {
-                    x
-                } else if x > 0.0 {
-                    x.min(1.0)
-                } else {
-                    0.0
-                };
-                (*l, *h) = (x.to_bits() as u32, (x.to_bits() >> 32) as u32);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Between 0 and 1; NaN is 0.
-fn clamp(x: f32) -> f32 {
-    if x > 0.0 { x.min(1.0) } else { 0.0 }
 }
 
 /// Writes lanes of a result.
@@ -490,10 +422,10 @@ pub fn pair(w: &mut Wave, cx: &mut Context<'_>, Pair { ops: [x, y], illegal }: &
         let carry = v.mask_in.map_or(0, |first| w.mask(first));
         lost[at] = track(w, cx, v, carry);
         for (half, result) in results[at].iter_mut().enumerate().take(w.halves) {
-            let env = Env { mask: (carry >> (32 * half)) as u32, first: 32 * half as u32, ..Env::default() };
+            let env = environment(w.mode, cx, v, carry, half);
             let mut out = [[0; 32]; 2];
             compute(w, v, half, None, &env, &mut out, &mut 0);
-            finish(w, v, &mut out);
+            finish(w.mode, v, &mut out);
             *result = out[0];
         }
     }

@@ -4,6 +4,7 @@ mod foreign;
 mod instructions;
 mod lanes;
 mod matrix;
+mod mode;
 mod reports;
 mod scalar;
 mod support;

@@ -184,7 +184,8 @@ fn check(chip: &'static str, case: &Case) {
         for e in 0..results {
             let (row, column) = (case.result)(lane, e);
             let of_block = row / m * n + column;
-            let sum: i64 = (0..k).map(|at| case.signs[0] * a[row * k + at] * case.signs[1] * b[of_block * k + at]).sum();
+            let sum: i64 =
+                (0..k).map(|at| case.signs[0] * a[row * k + at] * case.signs[1] * b[of_block * k + at]).sum();
             let start = if case.constant { 1 } else { c[row * n + column] };
             let want = sum + case.signs[2] * start;
             let at = match case.half {
@@ -228,7 +229,8 @@ fn kernel(
     }
     let constant = if case.types[2] == El::I32 { "1" } else { "1.0" };
     let c = if case.constant { constant.to_string() } else { range(2) };
-    let line = case.text.replace("{a}", &range(0)).replace("{b}", &range(1)).replace("{d}", &range(2)).replace("{c}", &c);
+    let line =
+        case.text.replace("{a}", &range(0)).replace("{b}", &range(1)).replace("{d}", &range(2)).replace("{c}", &c);
     text += &format!("{loads}\n{line}\nv_lshlrev_b32 v1, 2, v0\n");
     for register in firsts[2]..firsts[2] + counts[2] {
         text += &format!("{} v1, v{register}, s[6:7]\n{next}", names[2]);

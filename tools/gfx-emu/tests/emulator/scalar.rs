@@ -46,7 +46,15 @@ fn condition(c: bool) -> Out {
 /// Bits `at` and up of `size`, with as many as `bits`, by asking for each bit of the result.
 fn field(a: u64, which: u64, size: u64, signed: bool) -> u64 {
     let (at, bits) = (which % size, which >> 16 & 0x7f);
-    let bit = |n: u64| if n < size { a >> n & 1 } else if signed { a >> (size - 1) & 1 } else { 0 };
+    let bit = |n: u64| {
+        if n < size {
+            a >> n & 1
+        } else if signed {
+            a >> (size - 1) & 1
+        } else {
+            0
+        }
+    };
     let mut out = 0;
     for n in 0..size {
         let from = if n < bits { at + n } else { at + bits - 1 };
@@ -121,7 +129,8 @@ fn check(chip: &'static str, cases: &[(&str, Model)]) {
     );
     for (instruction, _) in cases {
         text += "s_mov_b64 s[20:21], s[12:13]\ns_mov_b64 s[22:23], s[14:15]\ns_mov_b64 s[24:25], s[16:17]\ns_cmp_lg_u32 s18, 0\n";
-        let wide = |text: &str, name: &str, low: u32| text.replace(&format!("{name}64"), &format!("s[{low}:{}]", low + 1));
+        let wide =
+            |text: &str, name: &str, low: u32| text.replace(&format!("{name}64"), &format!("s[{low}:{}]", low + 1));
         let line = wide(&wide(&wide(instruction, "A", 20), "B", 22), "D", 24);
         text += &line.replace("A32", "s20").replace("B32", "s22").replace("D32", "s24").replace("; ", "\n");
         text += "\ns_cselect_b32 s26, 1, 0\nv_mov_b32 v2, s24\nv_mov_b32 v3, s25\nv_mov_b32 v4, s26\n";
@@ -130,9 +139,9 @@ fn check(chip: &'static str, cases: &[(&str, Model)]) {
     let hsaco = assemble(Shape { kernarg: 16, ..Shape::of(chip) }, &text);
     let inputs = values(chip.len() as u64 + cases.len() as u64);
     let mut bench = Bench::new(chip);
-    let words = inputs.iter().flat_map(|x| {
-        [x.a, x.b, x.d, u64::from(x.c)].into_iter().flat_map(|v| [v as u32, (v >> 32) as u32])
-    });
+    let words = inputs
+        .iter()
+        .flat_map(|x| [x.a, x.b, x.d, u64::from(x.c)].into_iter().flat_map(|v| [v as u32, (v >> 32) as u32]));
     bench.words(&words.collect::<Vec<_>>());
     let out = bench.words(&vec![0; 4 * cases.len() * inputs.len()]);
     let run = bench.launch(&hsaco, inputs.len() as u32, 1).expect("runs");
@@ -150,10 +159,8 @@ fn check(chip: &'static str, cases: &[(&str, Model)]) {
             let want = if name.contains("D32") || is_wide { want } else { input.d };
             let scc = scc.unwrap_or(input.c);
             if (whole, words[2] != 0) != (want, scc) && failures.len() < 20 {
-                failures.push(format!(
-                    "{chip}: {name}: {input:x?}: got {whole:x} {}, not {want:x} {scc}",
-                    words[2] != 0
-                ));
+                failures
+                    .push(format!("{chip}: {name}: {input:x?}: got {whole:x} {}, not {want:x} {scc}", words[2] != 0));
             }
         }
     }
@@ -241,9 +248,7 @@ const BITS: &[(&str, Model)] = &[
     ("s_bitset1_b32 D32, A32", |x| kept(w(x.d) | 1 << (x.a % 32))),
     ("s_bitset0_b64 D64, A32", |x| kept(x.d & !(1 << (x.a % 64)))),
     ("s_bitset1_b64 D64, A32", |x| kept(x.d | 1 << (x.a % 64))),
-    ("s_bitreplicate_b64_b32 D64, A32", |x| {
-        kept((0..64).fold(0, |m, n| m | u64::from(bit(x.a, n / 2)) << n))
-    }),
+    ("s_bitreplicate_b64_b32 D64, A32", |x| kept((0..64).fold(0, |m, n| m | u64::from(bit(x.a, n / 2)) << n))),
     ("s_quadmask_b32 D32, A32", |x| {
         nonzero((0..8).fold(0, |m, q| m | u64::from((0..4).any(|n| bit(x.a, 4 * q + n))) << q))
     }),
@@ -409,10 +414,8 @@ fn scalars_of_gfx12() {
         ("s_sub_nc_u64 D64, A64, B64", |x| kept((i128::from(x.a) - i128::from(x.b)) as u64)),
         ("s_mul_u64 D64, A64, B64", |x| kept((u128::from(x.a) * u128::from(x.b)) as u64)),
     ];
-    let renamed: Vec<(String, Model)> = ARITHMETIC
-        .iter()
-        .map(|(name, model)| (name.replace("s_addk_i32", "s_addk_co_i32"), *model))
-        .collect();
+    let renamed: Vec<(String, Model)> =
+        ARITHMETIC.iter().map(|(name, model)| (name.replace("s_addk_i32", "s_addk_co_i32"), *model)).collect();
     let renamed: Vec<(&str, Model)> = renamed.iter().map(|(name, model)| (name.as_str(), *model)).collect();
     check("gfx1201", &[&renamed[..], BITS, COMPARISONS, EXEC_11, own].concat());
 }

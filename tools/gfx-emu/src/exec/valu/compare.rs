@@ -64,9 +64,13 @@ pub fn rows(add: Add<'_>) {
     whole!(add, "u16", U16);
     whole!(add, "i64", Q);
     whole!(add, "u64", D);
-    fractions!(add, "f32", F);
-    fractions!(add, "f64", FD);
-    fractions!(add, "f16", H);
+    {
+        // Subnormals are compared as what the mode makes of them.
+        let add: Add<'_> = &mut |name: &str, row: super::Row| add(name, row.arithmetic());
+        fractions!(add, "f32", F);
+        fractions!(add, "f64", FD);
+        fractions!(add, "f16", H);
+    }
     add("v_cmp_class_f32", row!(M(F a, W b) class(a.to_bits().into(), 8, 23) & b != 0));
     add("v_cmp_class_f64", row!(M(FD a, W b) class(a.to_bits(), 11, 52) & b != 0));
     // The bits, which are kept as they are for NaNs.

@@ -33,6 +33,10 @@ pub struct Env {
     pub first: u32,
     /// Whether 8-bit floats are FNUZ.
     pub fnuz: bool,
+    /// Whether the mode asks for IEEE's rule of 2008 for signalling NaNs.
+    pub ieee: bool,
+    /// Whether too large results of few bits saturate.
+    pub saturates: bool,
 }
 
 /// Sources' registers, two each; results, and a bit for each lane.
@@ -55,7 +59,7 @@ pub struct Row {
     pub vcc_in: bool,
     /// Whether the destination is the last source too.
     pub accumulates: bool,
-    /// Whether subnormals of binary32 go by the mode.
+    /// Whether subnormals go by the mode.
     pub arithmetic: bool,
     /// Whether gfx9 clears the other half of the result's register.
     pub clears: bool,
