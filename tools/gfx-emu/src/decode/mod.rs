@@ -4,6 +4,7 @@ mod dpp;
 mod inst;
 mod memory;
 mod names;
+mod simple;
 mod source;
 #[cfg(test)]
 mod trip;
@@ -11,6 +12,7 @@ mod uniform;
 mod vector;
 
 pub use inst::*;
+pub use simple::{CONSTANTS, Simple};
 
 use crate::Error;
 use hrx_compiler::disasm::{LineKind, disassemble};
@@ -50,6 +52,8 @@ pub struct Code {
     at: Vec<u32>,
     /// Where the code starts in the code object.
     pub address: u64,
+    /// Constants of vector operations, for rows after the registers'.
+    pub constants: Vec<u32>,
 }
 
 impl Code {
@@ -67,6 +71,7 @@ impl Code {
             texts: Vec::with_capacity(lines.len()),
             at: vec![Code::NONE; bytes.len().div_ceil(4)],
             address,
+            constants: Vec::new(),
         };
         for line in lines {
             if line.kind == LineKind::Padding {
@@ -88,6 +93,7 @@ impl Code {
             code.texts.push(line.text);
         }
         code.resolve();
+        code.constants = simple::place(&mut code.insts);
         Ok(code)
     }
 

@@ -1,8 +1,9 @@
 //! Vector operations, moves between lanes, and matrix products from assembly.
 
 use super::dpp::{destination, dpp, select};
-use super::inst::{Body, Lanes, Put, Reg, Simple, Ty, VSrc, Valu, scalar};
+use super::inst::{Body, Lanes, Put, Reg, Ty, VSrc, Valu, scalar};
 use super::names::canonical;
+use super::simple::{Needs, Simple};
 use super::source::{scalar_register, source, vector_register};
 use super::{Context, Result};
 use crate::exec::matrix::{self, Places, Product};
@@ -98,13 +99,15 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
     let straight = src.iter().all(|s| s.plain) && dpp.is_none() && put == Put::Whole;
     let chosen = name.starts_with("v_cndmask");
     let low_alone = LOW_ALONE.iter().any(|start| name.starts_with(start));
+    let signed = std::array::from_fn(|i| src.get(i).is_some_and(|s: &VSrc| s.neg_half[0]));
     let simple = match dst {
         Reg::V(to) if straight && mask_out.is_none() && omod == 0 && (!clamp || whole) => {
-            Some(Simple::new(to, row.dst.words(), &src, mask_in.is_some() || chosen || low_alone))
+            let needs = Needs::new(&name, mask_in.is_some() || chosen || low_alone);
+            let env = valu::Env { clamp, signed, fnuz: context.fnuz, ..valu::Env::default() };
+            Simple::new(to, row.dst.words(), &src, needs, env)
         }
         _ => None,
     };
-    let signed = std::array::from_fn(|i| src.get(i).is_some_and(|s: &VSrc| s.neg_half[0]));
     let half = matches!(row.dst, Ty::H | Ty::PH);
     let overflows = half && !["v_rcp_f16", "v_rsq_f16", "v_log_f16"].contains(&name.as_str());
     let valu = Valu {

@@ -13,6 +13,7 @@ pub mod mode;
 pub mod number;
 pub mod salu;
 mod scalar;
+mod simple;
 mod smem;
 pub mod valu;
 mod vector;

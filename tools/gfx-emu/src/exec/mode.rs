@@ -4,7 +4,7 @@
 //! operands and the high one those of results; bits 4 and 5 are for binary32, 6 and 7 for binary16 and binary64.
 
 use super::number::{half, to_half};
-use super::valu::Lane;
+use super::valu::{Lane, OPERANDS};
 use crate::decode::{Ty, VSrc, Valu};
 
 /// Subnormals of all types are kept.
@@ -147,7 +147,7 @@ fn modify(mode: u32, v: &Valu, out: &mut [Lane; 2]) {
 }
 
 /// The largest number for infinite results of binary16 that no infinite operand made.
-pub fn saturate(v: &Valu, operands: &[&Lane; 8], out: &mut Lane) {
+pub fn saturate(v: &Valu, operands: &[&Lane; OPERANDS], out: &mut Lane) {
     let infinite = |half: u32| half & 0x7fff == 0x7c00;
     for lane in 0..32 {
         for shift in [0, 16] {

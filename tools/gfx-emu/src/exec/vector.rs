@@ -2,8 +2,9 @@
 
 use super::mode::{self, finish};
 use super::number::half;
-use super::valu::{Env, Lane};
-use crate::decode::{Dpp, Pair, Put, Reg, Rest, Simple, Ty, VSrc, Valu, Word};
+use super::simple;
+use super::valu::{Env, Lane, OPERANDS};
+use crate::decode::{Dpp, Pair, Put, Reg, Rest, Ty, VSrc, Valu};
 use crate::run::{Context, Wave, each};
 
 const SIGN: u32 = 0x8000_0000;
@@ -99,7 +100,7 @@ fn unknown(w: &Wave, src: &VSrc) -> u64 {
 }
 
 /// The same of the low halves of all sources.
-fn low_unknown(w: &Wave, v: &Valu) -> u64 {
+pub fn low_unknown(w: &Wave, v: &Valu) -> u64 {
     let low = |src: &VSrc| match src.reg {
         Reg::V(first) => w.unknown_v[first as usize],
         Reg::S(first) if w.is_unknown_scalar(first, 1) => u64::MAX,
@@ -118,7 +119,7 @@ fn permuted(mask: u64, dpp: &Dpp) -> u64 {
 
 /// What an operation knows beside its operands, for so many-th 32 lanes.
 #[inline(always)]
-fn environment(mode: u32, cx: &Context<'_>, v: &Valu, carry: u64, half: usize) -> Env {
+pub fn environment(mode: u32, cx: &Context<'_>, v: &Valu, carry: u64, half: usize) -> Env {
     Env {
         mask: (carry >> (32 * half)) as u32,
         clamp: v.clamp,
@@ -130,74 +131,19 @@ fn environment(mode: u32, cx: &Context<'_>, v: &Valu, carry: u64, half: usize) -
     }
 }
 
-/// Runs an operation without changes of operands, whose result goes to whole registers: most are of this kind.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-fn simple(w: &mut Wave, cx: &Context<'_>, v: &Valu, simple: &Simple) {
-    const NOTHING: &Lane = &[0; 32];
-    let exec = w.exec();
-    let (dst, words, halves) = (simple.dst as usize, simple.words as usize, w.halves);
-    let (carry, lost, low) = if simple.needs_mask {
-        let carry = v.mask_in.map_or(0, |first| w.mask(first));
-        let lost = track(w, cx, v, carry);
-        (carry, lost, if v.low_alone && lost != 0 { low_unknown(w, v) } else { lost })
-    } else {
-        let mut lost = 0;
-        for &(_, word) in &simple.sources {
-            match word {
-                Word::V(register) => lost |= w.unknown_v[register as usize],
-                Word::S(register) if w.is_unknown_scalar(register, 1) => lost = u64::MAX,
-                _ => {}
-            }
-        }
-        (0, lost, lost)
-    };
-    for half in 0..halves {
-        let Wave { v: file, s, pad, out, mode, .. } = &mut *w;
-        let mut refs: [&Lane; 8] = [NOTHING; 8];
-        for (&(place, word), pad) in simple.sources.iter().zip(&mut pad[..]) {
-            refs[place as usize & 7] = match word {
-                Word::V(register) => &file[register as usize * halves + half],
-                Word::K(at) => &simple.constants[at as usize],
-                Word::S(register) => {
-                    pad.fill(s[register as usize]);
-                    pad
-                }
-            };
-        }
-        let env = environment(*mode, cx, v, carry, half);
-        // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that rows are compiled for.
-        unsafe { (v.f)(&env, &refs, out, &mut 0) };
-        let lanes = (exec >> (32 * half)) as u32;
-        for (word, out) in out.iter().enumerate().take(words) {
-            let to = &mut file[(dst + word) * halves + half];
-            if lanes == u32::MAX {
-                *to = *out;
-            } else {
-                place(to, out, lanes, Put::Whole);
-            }
-        }
-    }
-    for (word, lost) in [low, lost].into_iter().enumerate().take(words) {
-        let to = &mut w.unknown_v[dst + word];
-        *to = *to & !exec | lost & exec;
-    }
-}
-
 /// Runs an operation.
+#[inline]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     waits(w, cx, v);
-    if let Some(packed) = &v.simple
-        && v.matters & (w.mode ^ mode::SUBNORMALS) == 0
-    {
-        simple(w, cx, v, packed);
-        return;
+    match &v.simple {
+        Some(packed) if v.matters & (w.mode ^ mode::SUBNORMALS) == 0 => simple::run(w, cx, v, packed),
+        _ => changing(w, cx, v),
     }
-    changing(w, cx, v);
 }
 
 /// Runs an operation of any kind.
+#[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     let exec = w.exec();
@@ -245,9 +191,13 @@ fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
 /// Reports operands that are still loaded.
 #[inline(always)]
 fn waits(w: &Wave, cx: &mut Context<'_>, v: &Valu) {
-    if !w.pending.any() || !cx.check() {
-        return;
+    if w.pending.any() && cx.check() {
+        waits_slow(w, cx, v);
     }
+}
+
+#[inline(never)]
+fn waits_slow(w: &Wave, cx: &mut Context<'_>, v: &Valu) {
     for src in &v.src {
         match src.reg {
             Reg::V(first) => cx.waited(w, first, src.words.into()),
@@ -265,7 +215,7 @@ fn waits(w: &Wave, cx: &mut Context<'_>, v: &Valu) {
 
 /// Lanes in which the result is unknown.
 #[inline(always)]
-fn track(w: &Wave, cx: &Context<'_>, v: &Valu, carry: u64) -> u64 {
+pub fn track(w: &Wave, cx: &Context<'_>, v: &Valu, carry: u64) -> u64 {
     if !cx.check() {
         return 0;
     }
@@ -318,7 +268,7 @@ fn compute(w: &mut Wave, v: &Valu, half: usize, moved: Option<&Lane>, env: &Env,
     let (file, s, halves) = (&w.v, &w.s, w.halves);
     let mode = w.mode;
     const NOTHING: &Lane = &[0; 32];
-    let mut refs: [&Lane; 8] = [NOTHING; 8];
+    let mut refs: [&Lane; OPERANDS] = [NOTHING; OPERANDS];
     let pad: &mut [Lane; 8] = &mut w.pad;
     for ((at, src), pads) in v.src.iter().enumerate().zip(pad.chunks_exact_mut(2)) {
         let [low, high] = pads else { continue };
@@ -357,7 +307,7 @@ fn compute(w: &mut Wave, v: &Valu, half: usize, moved: Option<&Lane>, env: &Env,
 /// Writes lanes of a result.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-fn place(to: &mut Lane, from: &Lane, lanes: u32, put: Put) {
+pub fn place(to: &mut Lane, from: &Lane, lanes: u32, put: Put) {
     match put {
         Put::Whole if lanes == u32::MAX => *to = *from,
         Put::Whole => {
@@ -408,12 +358,22 @@ fn masks(w: &mut Wave, cx: &mut Context<'_>, v: &Valu, mask: u64, lost: u64) {
 
 /// Runs two operations at once: both read before either writes.
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-pub fn pair(w: &mut Wave, cx: &mut Context<'_>, Pair { ops: [x, y], illegal }: &Pair) {
+pub fn pair(w: &mut Wave, cx: &mut Context<'_>, pair: &Pair) {
+    let Pair { ops: [x, y], illegal } = pair;
     for v in [x, y] {
         waits(w, cx, v);
     }
     if let Some(message) = illegal {
         cx.report(crate::Kind::VopdBanks, None, || message.to_string());
+    }
+    if let (Some(a), Some(b)) = (&x.simple, &y.simple)
+        && (x.matters | y.matters) & (w.mode ^ mode::SUBNORMALS) == 0
+        && w.halves == 1
+        && !a.needs_mask
+        && !b.needs_mask
+    {
+        simple::pair(w, cx, pair, a, b);
+        return;
     }
     let exec = w.exec();
     let mut lost = [0; 2];

@@ -3,7 +3,7 @@
 
 use super::context::{PRIVATE_APERTURE, SHARED_APERTURE};
 use super::wave::Wave;
-use crate::decode::scalar;
+use crate::decode::{Code, scalar};
 use crate::exec::mode;
 use hrx_compiler::hsaco::{Descriptor, Generation};
 
@@ -52,8 +52,8 @@ impl Entry<'_> {
     }
 
     /// Waves of a workgroup.
-    pub fn waves(&self) -> Vec<Wave> {
-        (0..self.items().div_ceil(self.wave)).map(|_| Wave::new(self.wave, self.accumulators)).collect()
+    pub fn waves(&self, code: &Code) -> Vec<Wave> {
+        (0..self.items().div_ceil(self.wave)).map(|_| Wave::new(self.wave, self.accumulators, code)).collect()
     }
 
     fn flag(&self, name: &str) -> bool {

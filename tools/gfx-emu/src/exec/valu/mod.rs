@@ -20,6 +20,9 @@ use std::sync::LazyLock;
 /// One register of 32 lanes.
 pub type Lane = [u32; 32];
 
+/// Words of operands that an operation has at most, two a source.
+pub const OPERANDS: usize = 6;
+
 /// What an operation knows beside its operands.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Env {
@@ -40,7 +43,7 @@ pub struct Env {
 }
 
 /// Sources' registers, two each; results, and a bit for each lane.
-pub type ValuFn = unsafe fn(&Env, &[&Lane; 8], &mut [Lane; 2], &mut u32);
+pub type ValuFn = unsafe fn(&Env, &[&Lane; OPERANDS], &mut [Lane; 2], &mut u32);
 
 /// A vector operation.
 #[derive(Clone, Copy, Debug)]
@@ -234,7 +237,7 @@ macro_rules! row {
         #[allow(unused_assignments, unused_mut, unused_variables)]
         fn f(
             $env: &$crate::exec::valu::Env,
-            s: &[&$crate::exec::valu::Lane; 8],
+            s: &[&$crate::exec::valu::Lane; $crate::exec::valu::OPERANDS],
             o: &mut [$crate::exec::valu::Lane; 2],
             m: &mut u32,
         ) {
