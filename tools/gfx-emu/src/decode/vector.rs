@@ -1,12 +1,13 @@
 //! Vector operations, moves between lanes, and matrix products from assembly.
 
 use super::dpp::{destination, dpp, select};
-use super::inst::{Body, Lanes, Put, Reg, Simple, Ty, VSrc, Valu, scalar};
+use super::inst::{Body, Lanes, Put, Reg, Ty, VSrc, Valu, scalar};
 use super::names::canonical;
+use super::simple::{Needs, Simple};
 use super::source::{scalar_register, source, vector_register};
 use super::{Context, Result};
 use crate::exec::matrix::{self, Places, Product};
-use crate::exec::{LaneOp, valu};
+use crate::exec::{LaneOp, mode, valu};
 use hrx_compiler::hsaco::Generation;
 use hrx_compiler::inspect::asm::{Op, Written};
 
@@ -69,10 +70,8 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
         let mut source = if at < explicit { source(next("source")?, ty)? } else { source(&op.written[0], ty)? };
         source.select = select(op, at);
         src.push(source.selected(op, at));
-        if let Some(last) = src.last_mut() {
-            last.plain();
-        }
     }
+    packed(&mut src)?;
     let mut mask_in = row.vcc_in.then_some(scalar::VCC);
     if row.mask_in {
         mask_in = Some(match operands.next() {
@@ -100,14 +99,18 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
     let straight = src.iter().all(|s| s.plain) && dpp.is_none() && put == Put::Whole;
     let chosen = name.starts_with("v_cndmask");
     let low_alone = LOW_ALONE.iter().any(|start| name.starts_with(start));
+    let signed = std::array::from_fn(|i| src.get(i).is_some_and(|s: &VSrc| s.neg_half[0]));
     let simple = match dst {
         Reg::V(to) if straight && mask_out.is_none() && omod == 0 && (!clamp || whole) => {
-            Some(Simple::new(to, row.dst.words(), &src, mask_in.is_some() || chosen || low_alone))
+            let needs = Needs::new(&name, mask_in.is_some() || chosen || low_alone);
+            let env = valu::Env { clamp, signed, fnuz: context.fnuz, ..valu::Env::default() };
+            Simple::new(to, row.dst.words(), &src, needs, env)
         }
         _ => None,
     };
-    let signed = std::array::from_fn(|i| src.get(i).is_some_and(|s: &VSrc| s.neg_half[0]));
-    Ok(Valu {
+    let half = matches!(row.dst, Ty::H | Ty::PH);
+    let overflows = half && !["v_rcp_f16", "v_rsq_f16", "v_log_f16"].contains(&name.as_str());
+    let valu = Valu {
         signed,
         simple,
         f: row.f,
@@ -122,9 +125,31 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
         omod,
         dpp,
         arithmetic: row.arithmetic,
+        overflows,
+        matters: 0,
         low_alone,
         select: chosen,
-    })
+    };
+    Ok(Valu { matters: mode::matters(&valu), ..valu })
+}
+
+/// The marks of packed sources, and of the sum beside them: a sum of one value is negated by both marks.
+fn packed(src: &mut [VSrc]) -> Result<()> {
+    let is_packed = |s: &VSrc| matches!(s.ty, Ty::P | Ty::PH | Ty::PB | Ty::PW | Ty::PF);
+    if src.iter().any(|s| is_packed(s) && (s.abs || s.neg || s.select.is_some())) {
+        return Err("a change of a packed source".into());
+    }
+    if !src.iter().any(is_packed) {
+        return Ok(());
+    }
+    for sum in src.iter_mut().filter(|s| matches!(s.ty, Ty::F | Ty::H | Ty::B)) {
+        if sum.neg_half[0] != sum.neg_half[1] {
+            return Err("half of a negation of a sum".into());
+        }
+        sum.neg ^= std::mem::take(&mut sum.neg_half)[0];
+        sum.plain();
+    }
+    Ok(())
 }
 
 /// Where a result of 16 bits goes.
@@ -177,6 +202,12 @@ fn lanes(op: &Op) -> Result<Option<Lanes>> {
     for (at, src) in src.iter_mut().enumerate().take(sources) {
         *src = source(op.written.get(at + 1).ok_or("too few operands")?, Ty::W)?;
         src.plain();
+        if !src.plain {
+            return Err("a changed operand of a move between lanes".into());
+        }
+    }
+    if ["clamp", "mul", "div"].iter().any(|m| op.has(m) || op.setting(m).is_some()) {
+        return Err("a changed result of a scalar".into());
     }
     let flags = op.list("op_sel").unwrap_or_default();
     let flag = |at: usize| flags.get(at).is_some_and(|&n| n != 0);

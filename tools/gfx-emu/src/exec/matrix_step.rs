@@ -5,6 +5,7 @@ use crate::report::Kind;
 use crate::run::{Context, Wave};
 
 /// Runs a product. All lanes take part, whatever EXEC says.
+#[inline(never)]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, p: &Product) {
     let [factor, result] = p.registers();
     let mut sources = vec![(p.a, factor), (p.b, factor)];
