@@ -19,7 +19,15 @@ use hrx::npy::{self, Matrix, NpyError};
 pub const ARCHITECTURES: [&str; 4] = ["llama", "qwen2", "qwen3", "gemma3"];
 
 /// The tensor types that run so far.
-pub const TYPES: [&str; 11] = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"];
+pub const TYPES: [&str; 28] = [
+    "F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K",
+    "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4",
+    "NVFP4", "Q1_0",
+];
+
+/// Types that run but are in no golden that does: of Q8_K there is no file, and those of NVFP4 have factors for whole
+/// tensors, which graphs do not read yet.
+pub const WITHOUT_GOLDEN: [&str; 2] = ["Q8_K", "NVFP4"];
 
 /// Reference data that is missing or not as described.
 #[derive(Debug, thiserror::Error)]
@@ -113,7 +121,10 @@ impl Model {
     pub fn is_supported(&self) -> bool {
         ARCHITECTURES.contains(&self.arch.as_str())
             && self.variant.strip_prefix(&self.arch).is_some_and(|rest| rest != "-moe")
-            && self.tensor_types.keys().all(|kind| TYPES.contains(&kind.as_str()))
+            && self
+                .tensor_types
+                .keys()
+                .all(|kind| TYPES.contains(&kind.as_str()) && !WITHOUT_GOLDEN.contains(&kind.as_str()))
     }
 
     /// Bound on the median row NMSE: 1.25 times that of the reference engine, and 1e-6 where the
@@ -307,7 +318,7 @@ mod tests {
         for arch in ARCHITECTURES {
             assert!(models.iter().any(|model| model.arch == arch), "no golden for {arch}");
         }
-        for kind in TYPES {
+        for kind in TYPES.into_iter().filter(|kind| !WITHOUT_GOLDEN.contains(kind)) {
             let has = |model: &Model| model.tensor_types.contains_key(kind);
             assert!(models.iter().any(has), "no golden with {kind}");
         }
