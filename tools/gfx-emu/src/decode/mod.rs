@@ -148,7 +148,13 @@ pub fn survey(chip: &Chip, wave: u32, code: &[u8]) -> std::result::Result<Vec<Su
         let word = line.bytes.first_chunk().map_or(0, |w| u32::from_le_bytes(*w));
         let inst = asm::Inst::parse(line.offset, line.bytes.len(), &line.text);
         let unknown = body(&inst.ops, &context, word, (line.offset + line.bytes.len()) as u32).err();
-        Surveyed { offset: line.offset, name: inst.name().into(), class: class::class(inst.name()), text: line.text, unknown }
+        Surveyed {
+            offset: line.offset,
+            name: inst.name().into(),
+            class: class::class(inst.name()),
+            text: line.text,
+            unknown,
+        }
     });
     Ok(surveyed.collect())
 }

@@ -1,14 +1,15 @@
 //! Runs matrix products on a wave's registers.
 
-use super::matrix::{Acc, Product, multiply};
+use super::{Acc, Product, multiply};
 use crate::report::Kind;
 use crate::run::{Context, Wave};
 
 /// Runs a product. All lanes take part, whatever EXEC says.
 #[inline(never)]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, p: &Product) {
-    let [factor, result] = p.registers();
-    let mut sources = vec![(p.a, factor), (p.b, factor)];
+    let [a, b, result] = p.form.registers;
+    let mut sources = vec![(p.a, a), (p.b, b)];
+    sources.extend(p.index.map(|register| (register, 1)));
     if let Acc::V(c) = p.c {
         sources.push((c, result));
     }
