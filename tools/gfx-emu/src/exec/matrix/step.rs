@@ -25,6 +25,10 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, p: &Product) {
             cx.report(Kind::UninitialisedRegister, None, || "a matrix product with lanes that are not active".into());
         }
     }
+    match p.form.cycles {
+        Some(cycles) => cx.counters.matrix_cycles += u64::from(cycles),
+        None => cx.counters.matrix_unknown += 1,
+    }
     let file = w.v.as_flattened_mut();
     // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that it is compiled for.
     unsafe { multiply(p, file, &mut cx.tiles) };
