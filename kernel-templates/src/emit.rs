@@ -1,6 +1,6 @@
 //! Small pieces of code that several families emit.
 
-use crate::facts::Activation;
+use crate::facts::{Activation, Limit};
 use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, Type, UnaryOp, Value};
 
 /// The function of an activation.
@@ -9,10 +9,23 @@ pub(crate) fn activation(b: &mut Builder, act: Activation, x: Value) -> Value {
     let one = b.float(1.0, dims.dims());
     match act {
         Activation::Silu => {
-            let minus = b.unary(UnaryOp::Neg, x);
-            let e = b.unary(UnaryOp::Exp, minus);
-            let d = b.add(e, one);
+            let d = one_plus_exp_of_minus(b, x);
             b.div(x, d)
+        }
+        Activation::GeluQuick => {
+            let steep = scaled(b, 1.702, x);
+            let d = one_plus_exp_of_minus(b, steep);
+            b.div(x, d)
+        }
+        Activation::Sigmoid => {
+            let d = one_plus_exp_of_minus(b, x);
+            b.div(one, d)
+        }
+        Activation::Softplus => softplus(b, x),
+        Activation::ReluSquared => {
+            let zero = b.float(0.0, dims.dims());
+            let above = b.max(x, zero);
+            b.mul(above, above)
         }
         Activation::GeluTanh => {
             let c = b.float((2.0 / std::f64::consts::PI).sqrt(), dims.dims());
@@ -26,6 +39,71 @@ pub(crate) fn activation(b: &mut Builder, act: Activation, x: Value) -> Value {
             let t1 = b.add(t, one);
             let hx = b.mul(half, x);
             b.mul(hx, t1)
+        }
+    }
+}
+
+fn one_plus_exp_of_minus(b: &mut Builder, x: Value) -> Value {
+    let one = b.float(1.0, b.ty(x).shape.dims());
+    let minus = b.unary(UnaryOp::Neg, x);
+    let e = b.unary(UnaryOp::Exp, minus);
+    b.add(e, one)
+}
+
+/// ln(1 + exp(x)) = max(x, 0) + ln(1 + e) for e = exp(-|x|), and ln(1 + e) = 2 artanh(s) for s = e / (2 + e), at most a
+/// third, whose odd powers over their exponents are summed.
+fn softplus(b: &mut Builder, x: Value) -> Value {
+    let dims = b.ty(x).shape;
+    let constant = |b: &mut Builder, c: f64| b.float(c, dims.dims());
+    let (zero, two) = (constant(b, 0.0), constant(b, 2.0));
+    let size = b.unary(UnaryOp::Abs, x);
+    let minus = b.unary(UnaryOp::Neg, size);
+    let e = b.unary(UnaryOp::Exp, minus);
+    let below = b.add(e, two);
+    let s = b.div(e, below);
+    let square = b.mul(s, s);
+    let mut sum = constant(b, 1.0 / 15.0);
+    for power in [13, 11, 9, 7, 5, 3, 1] {
+        let c = constant(b, 1.0 / f64::from(power));
+        sum = b.fma(sum, square, c);
+    }
+    let s = b.mul(s, two);
+    let above = b.max(x, zero);
+    b.fma(s, sum, above)
+}
+
+/// A gated product with its bounds.
+pub(crate) fn gated(b: &mut Builder, act: Activation, limit: Limit, gate: Value, up: Value) -> Value {
+    let dims = b.ty(gate).shape;
+    let bounded = |b: &mut Builder, x: Value, l: f64| {
+        let l = b.float(l, dims.dims());
+        b.min(x, l)
+    };
+    let clamped = |b: &mut Builder, l: f64| {
+        let up = bounded(b, up, l);
+        let least = b.float(-l, dims.dims());
+        b.max(up, least)
+    };
+    match limit {
+        Limit::Off => {
+            let gate = activation(b, act, gate);
+            b.mul(gate, up)
+        }
+        Limit::Gate(l) | Limit::GatePlusOne(l) => {
+            let gate = bounded(b, gate, l.f64());
+            let gate = activation(b, act, gate);
+            let mut up = clamped(b, l.f64());
+            if let Limit::GatePlusOne(_) = limit {
+                let one = b.float(1.0, dims.dims());
+                up = b.add(up, one);
+            }
+            b.mul(gate, up)
+        }
+        Limit::Activated(l) => {
+            let gate = activation(b, act, gate);
+            let gate = bounded(b, gate, l.f64());
+            let up = clamped(b, l.f64());
+            b.mul(gate, up)
         }
     }
 }

@@ -76,20 +76,66 @@ impl Output {
     }
 }
 
-/// The function on the gate of a gated layer.
+/// A function of one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activation {
     /// x / (1 + exp(-x)).
     Silu,
     /// 0.5 x (1 + tanh(sqrt(2/π) x (1 + 0.044715 x²))): the tanh form of GELU (Hendrycks & Gimpel 2016).
     GeluTanh,
+    /// x / (1 + exp(-1.702 x)).
+    GeluQuick,
+    /// 1 / (1 + exp(-x)).
+    Sigmoid,
+    /// ln(1 + exp(x)).
+    Softplus,
+    /// max(x, 0)².
+    ReluSquared,
 }
 
 impl Activation {
+    /// All of them.
+    pub const ALL: [Activation; 6] = [
+        Activation::Silu,
+        Activation::GeluTanh,
+        Activation::GeluQuick,
+        Activation::Sigmoid,
+        Activation::Softplus,
+        Activation::ReluSquared,
+    ];
+
     pub(crate) fn tag(self) -> &'static str {
         match self {
             Activation::Silu => "silu",
             Activation::GeluTanh => "gelu",
+            Activation::GeluQuick => "gelu_quick",
+            Activation::Sigmoid => "sigmoid",
+            Activation::Softplus => "softplus",
+            Activation::ReluSquared => "relu_squared",
+        }
+    }
+}
+
+/// Bounds inside a gated product, for a limit L.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// act(gate) * up.
+    Off,
+    /// act(min(gate, L)) * clamp(up, -L, L).
+    Gate(Real),
+    /// min(act(gate), L) * clamp(up, -L, L).
+    Activated(Real),
+    /// act(min(gate, L)) * (clamp(up, -L, L) + 1).
+    GatePlusOne(Real),
+}
+
+impl Limit {
+    pub(crate) fn tag(self) -> String {
+        match self {
+            Limit::Off => String::new(),
+            Limit::Gate(l) => format!("_lim{}", l.tag()),
+            Limit::Activated(l) => format!("_limact{}", l.tag()),
+            Limit::GatePlusOne(l) => format!("_limone{}", l.tag()),
         }
     }
 }

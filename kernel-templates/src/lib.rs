@@ -27,24 +27,38 @@ mod attention;
 mod cost;
 mod embed;
 mod emit;
+mod expert_sum;
 mod facts;
+mod group_norm;
 mod linear;
 mod norm;
+mod recurrence;
+mod regroup;
 mod rope;
+mod route;
 mod row;
 mod rowwise;
+mod short_conv;
 mod slot;
+mod spread;
 
 pub use argmax::ArgMax;
 pub use attention::{Attention, AttentionCut, AttentionTiling, WaveAttention};
 pub use cost::{Candidate, Term};
 pub use embed::Embed;
-pub use facts::{Activation, Output, Real, RowCut, TargetShape, TemplateError, Waves, WeightType};
-pub use linear::{Gated, Linear, LinearCut, LinearTiling, MatrixTiling, RowsTiling};
+pub use expert_sum::ExpertSum;
+pub use facts::{Activation, Limit, Output, Real, RowCut, TargetShape, TemplateError, Waves, WeightType};
+pub use group_norm::GroupNorm;
+pub use linear::{Experts, Gated, Linear, LinearCut, LinearTiling, MatrixTiling, RowsTiling};
 pub use norm::RmsNorm;
+pub use recurrence::{KeyHeads, Recurrence};
+pub use regroup::{Parts, Regroup};
 pub use rope::{Rope, RopeOutput, Rotation};
+pub use route::{Route, Scoring};
 pub use rowwise::{RowOp, Rowwise};
+pub use short_conv::ShortConv;
 pub use slot::Slot;
+pub use spread::{Combine, Spread};
 
 use hrx_ir::tile::Kernel;
 
@@ -99,5 +113,12 @@ requests! {
     Attention: "Attention over a KV cache.",
     Embed: "Rows of an embedding table.",
     Rowwise: "Elementwise work on rows.",
+    Spread: "Rows combined with a number for each group.",
+    Regroup: "Parts of rows put together anew.",
+    GroupNorm: "Norms of groups of a row.",
+    Route: "The router of a mixture of experts.",
+    ExpertSum: "The weighed sum of experts' results.",
+    ShortConv: "A causal convolution along the sequence.",
+    Recurrence: "A linear recurrence along the sequence.",
     ArgMax: "Index of the largest element of each row.",
 }

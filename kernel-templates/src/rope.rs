@@ -45,7 +45,9 @@ pub struct Rope {
     pub heads: u32,
     /// Elements of a head.
     pub head_dim: u32,
-    /// Leading elements of a head that turn: even; 0 for no rotation.
+    /// The first element of a head that turns.
+    pub start: u32,
+    /// Elements of a head that turn: even; 0 for no rotation.
     pub n_rot: u32,
     /// Which of them turn together.
     pub rotation: Rotation,
@@ -87,7 +89,8 @@ impl Rope {
         let (rot, fact) = (self.n_rot, format!("n_rot = {} ({:?})", self.n_rot, self.rotation));
         let none = self.rotation == Rotation::None;
         unless(none == (rot == 0), fact.clone(), "only a rotation turns elements")?;
-        unless(rot.is_multiple_of(2) && rot <= self.head_dim, fact, "it is an even part of the head")?;
+        let inside = self.start.checked_add(rot).is_some_and(|end| end <= self.head_dim);
+        unless(rot.is_multiple_of(2) && inside, fact, "it is an even part of the head")?;
         match self.output {
             RopeOutput::Cache(e) => unless(e.is_float(), format!("a cache of {e}"), "it is not a float"),
             RopeOutput::F32 => Ok(()),
@@ -110,7 +113,7 @@ impl Rope {
         let out = match (self.output, cache_size) {
             (RopeOutput::Cache(elem), Some(size)) => {
                 let positions = i.view(Slot::Positions, Elem::I32, &[t], Access::In);
-                let view = i.cache(Slot::Cache, elem, [self.heads, self.head_dim], size, Access::Out);
+                let view = i.cache(Slot::Cache, elem, [self.heads, self.head_dim, self.head_dim], size, Access::Out);
                 Out::Cache { view, elem, positions }
             }
             _ => Out::Rows(i.view(Slot::Out, Elem::F32, &row, Access::Out)),
@@ -151,15 +154,20 @@ impl Rope {
     }
 
     fn rotate(&self, b: &mut Builder, x: Value, [c, s]: [Value; 2]) -> Value {
-        let (rot, rest) = (self.n_rot, self.head_dim - self.n_rot);
-        let turning = b.slice(x, 1, 0, rot);
+        let (start, rot) = (self.start, self.n_rot);
+        let rest = self.head_dim - start - rot;
+        let turning = b.slice(x, 1, start, rot);
         let partners = self.partners(b, turning);
         let from_partner = b.mul(partners, s);
-        let turned = b.fma(turning, c, from_partner);
+        let mut turned = b.fma(turning, c, from_partner);
+        if start > 0 {
+            let before = b.slice(x, 1, 0, start);
+            turned = b.concat(before, turned, 1);
+        }
         if rest == 0 {
             return turned;
         }
-        let still = b.slice(x, 1, rot, rest);
+        let still = b.slice(x, 1, start + rot, rest);
         b.concat(turned, still, 1)
     }
 }
@@ -171,6 +179,7 @@ impl Template for Rope {
             Rotation::Normal => format!("normal{}", self.n_rot),
             Rotation::Neox => format!("neox{}", self.n_rot),
         };
+        let start = if self.start == 0 { String::new() } else { format!("_from{}", self.start) };
         let norm = self.norm.map_or(String::new(), |eps| format!("_norm{}", eps.tag()));
         let scale = self.scale.map_or(String::new(), |s| format!("_scale{}", s.tag()));
         let to = match self.output {
@@ -178,7 +187,7 @@ impl Template for Rope {
             RopeOutput::Cache(e) => format!("_to_{e}"),
         };
         let part = if self.program_heads == self.heads { String::new() } else { format!("_g{}", self.program_heads) };
-        format!("{FAMILY}_{kind}_h{}_d{}{norm}{scale}{to}{part}", self.heads, self.head_dim)
+        format!("{FAMILY}_{kind}{start}_h{}_d{}{norm}{scale}{to}{part}", self.heads, self.head_dim)
     }
 
     fn slots(&self) -> Vec<Slot> {

@@ -1,8 +1,8 @@
 //! Elementwise work on rows, for where it is not part of another kernel.
 
 use crate::Template;
-use crate::emit::{activation, load_index, scaled, softcap};
-use crate::facts::{Activation, Output, Real, RowCut, TemplateError};
+use crate::emit::{activation, gated, load_index, scaled, softcap};
+use crate::facts::{Activation, Limit, Output, Real, RowCut, TemplateError};
 use crate::row::{RowSink, check_output, declare_rows, for_pieces};
 use crate::slot::{Interface, Slot, declare, slots_of};
 use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Value, View};
@@ -18,14 +18,18 @@ pub enum RowOp {
     Softcap(Real),
     /// x + y.
     Add,
-    /// act(x) * y: x is the gate.
-    Glu(Activation),
+    /// x * y.
+    Mul,
+    /// act(x) * y with its bounds: x is the gate.
+    Glu(Activation, Limit),
+    /// act(x).
+    Act(Activation),
 }
 
 impl RowOp {
     /// Whether there are second rows y.
     fn binary(self) -> bool {
-        matches!(self, RowOp::Add | RowOp::Glu(_))
+        matches!(self, RowOp::Add | RowOp::Mul | RowOp::Glu(..))
     }
 
     fn tag(self) -> String {
@@ -34,14 +38,16 @@ impl RowOp {
             RowOp::Scale(s) => format!("scale{}", s.tag()),
             RowOp::Softcap(c) => format!("cap{}", c.tag()),
             RowOp::Add => "add".into(),
-            RowOp::Glu(a) => format!("{}_glu", a.tag()),
+            RowOp::Mul => "mul".into(),
+            RowOp::Glu(a, limit) => format!("{}_glu{}", a.tag(), limit.tag()),
+            RowOp::Act(a) => a.tag().into(),
         }
     }
 }
 
 /// One operation on each element of rows.
 ///
-/// Slots: NTokens; with `indexed` NRows; X `f32 [T, k]` (`[NRows, k]`); with `indexed` Rows `i32 [T]`; for Add and Glu Y
+/// Slots: NTokens; with `indexed` NRows; X `f32 [T, k]` (`[NRows, k]`); with `indexed` Rows `i32 [T]`; for Add, Mul and Glu Y
 /// `f32 [T, k]`; Out, or OutCodes and OutScales. Out may be the same memory as X where not `indexed`, or as Y. One program
 /// a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -86,12 +92,11 @@ impl Rowwise {
         match (self.op, y) {
             (RowOp::Scale(s), _) => scaled(b, s.f64(), x),
             (RowOp::Softcap(c), _) => softcap(b, c.f64(), x),
+            (RowOp::Act(act), _) => activation(b, act, x),
             (RowOp::Add, Some(y)) => b.add(x, y),
-            (RowOp::Glu(act), Some(y)) => {
-                let gate = activation(b, act, x);
-                b.mul(gate, y)
-            }
-            (RowOp::Copy | RowOp::Add | RowOp::Glu(_), _) => x,
+            (RowOp::Mul, Some(y)) => b.mul(x, y),
+            (RowOp::Glu(act, limit), Some(y)) => gated(b, act, limit, x, y),
+            (RowOp::Copy | RowOp::Add | RowOp::Mul | RowOp::Glu(..), _) => x,
         }
     }
 }

@@ -28,6 +28,24 @@ pub enum Slot {
     Weight(u8),
     /// Bias of each output, `f32`.
     Bias,
+    /// The experts of each row and their weights, `f32 [T, 2 * used]`.
+    Routes,
+    /// A factor of each expert, `f32`.
+    ExpertScale,
+    /// What is kept from launch to launch, `f32`.
+    State,
+    /// Queries of a recurrence, `f32`.
+    Queries,
+    /// Keys of a recurrence, `f32`.
+    Keys,
+    /// Logarithms of the decay of a recurrence, `f32 [T, heads]`.
+    Decay,
+    /// Strengths of a recurrence's updates, `f32 [T, heads]`.
+    Beta,
+    /// A score of each query head without a key, `f32`.
+    Sinks,
+    /// `i32`: elements from one head of a KV cache's values to the next.
+    ValueStride,
     /// Rows added to the result, `f32`. May be the same memory as Out.
     Residual,
     /// `i32 [T]`: which rows of X to read.
@@ -73,24 +91,27 @@ impl Interface<'_> {
         self.b.view_param(elem, dims, access)
     }
 
+    pub fn strided(&mut self, slot: Slot, elem: Elem, dims: &[Extent], strides: &[Extent], access: Access) -> View {
+        self.slots.push(slot);
+        self.b.strided_param(Content::Elem(elem), dims, strides, access)
+    }
+
     pub fn quant(&mut self, slot: Slot, format: &'static Format, dims: &[Extent]) -> View {
         self.slots.push(slot);
         self.b.quant_param(format, dims)
     }
 
-    /// A KV cache `[heads, n_ctx, head_dim]` whose heads are `head_stride` elements apart.
+    /// A KV cache `[heads, n_ctx, head_dim]` whose heads are `head_stride` elements apart, and positions `row`.
     pub fn cache(
         &mut self,
         slot: Slot,
         elem: Elem,
-        [heads, head_dim]: [u32; 2],
+        [heads, head_dim, row]: [u32; 3],
         [n_ctx, head_stride]: [Value; 2],
         access: Access,
     ) -> View {
-        self.slots.push(slot);
         let dims = [heads.into(), n_ctx.into(), head_dim.into()];
-        let strides = [head_stride.into(), head_dim.into(), 1.into()];
-        self.b.strided_param(Content::Elem(elem), &dims, &strides, access)
+        self.strided(slot, elem, &dims, &[head_stride.into(), row.into(), 1.into()], access)
     }
 }
 

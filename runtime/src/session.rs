@@ -3,12 +3,12 @@
 use crate::device::{Buffer, Device};
 use crate::error::Error;
 use crate::exec::lower::CACHE_ELEM;
-use crate::exec::program::{Bindings, Draft};
-use crate::exec::rope::{RopeTables, angles};
+use crate::exec::program::Bindings;
+use crate::exec::rope::{Frequencies, RopeTables, angles, position_scales};
 use crate::exec::{Activations, Drafts, KernelStore, Program};
 use crate::fit::Need;
 use crate::model::ModelData;
-use hrx_ir::graph::{Input, KvCache, Tensor};
+use hrx_ir::graph::{Graph, Input, KvCache, Rows, State, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -59,7 +59,9 @@ pub struct Session {
     batch: Program,
     bindings: Bindings,
     /// The angles at position 1 of each rope table.
-    frequencies: Vec<Vec<f64>>,
+    frequencies: Vec<Frequencies>,
+    /// The staircase of each table of factors.
+    scales: Vec<(f32, u32)>,
     outputs: Outputs,
     cols: u32,
     n_ctx: u32,
@@ -86,13 +88,13 @@ impl Session {
         let Drafts { decode, batch, output, max_tokens, max_outputs } =
             Drafts::new(graph, options.outputs, n_batch, options.activations, device.target())?;
 
-        let kv_bytes = kv_bytes(model, room);
+        let kv_bytes = kv_bytes(graph, room);
         let arena_bytes = decode.arena_bytes().max(batch.arena_bytes());
         let need = Need {
             weights: model.weight_bytes(&*device)?,
             elements: model.weight_elements(),
             kv: kv_bytes,
-            per_token: self::kv_bytes(model, CTX_ALIGN) / u64::from(CTX_ALIGN),
+            per_token: (self::kv_bytes(graph, 2 * CTX_ALIGN) - self::kv_bytes(graph, CTX_ALIGN)) / u64::from(CTX_ALIGN),
             arena: arena_bytes,
             n_ctx,
         };
@@ -103,8 +105,7 @@ impl Session {
         store.get(&requests)?;
 
         let mut ropes = RopeTables::default();
-        let mut tables = |d: &Draft| d.lowered().ropes.specs().iter().map(|&s| ropes.index_of(s)).collect::<Vec<_>>();
-        let (decode_tables, batch_tables) = (tables(&decode), tables(&batch));
+        let (decode_tables, batch_tables) = (ropes.add(&decode.lowered().ropes), ropes.add(&batch.lowered().ropes));
         let room_tokens = u64::from(max_tokens);
         let input = |n: u64| device.alloc(4 * n, "inputs");
         let bindings = Bindings {
@@ -117,8 +118,11 @@ impl Session {
             ]),
             caches: graph
                 .caches()
-                .map(|(_, c)| Ok((c.layer, [cache(&*device, c, room)?, cache(&*device, c, room)?])))
+                .map(|(_, c)| Ok((c.layer, cache(&*device, c, room)?)))
                 .collect::<Result<_, Error>>()?,
+            conv_states: states(&*device, graph, |s| matches!(s, State::Conv(_)))?,
+            recurrent: states(&*device, graph, |s| matches!(s, State::Recurrent(_)))?,
+            scales: ropes.scales().iter().map(|_| input(room_tokens)).collect::<Result<_, _>>()?,
             ropes: ropes
                 .specs()
                 .iter()
@@ -129,10 +133,11 @@ impl Session {
                 .collect::<Result<_, Error>>()?,
             arena: device.alloc(arena_bytes, "activations")?,
         };
-        Ok(Session {
+        let session = Session {
             decode: decode.record(store, &bindings, &decode_tables)?,
             batch: batch.record(store, &bindings, &batch_tables)?,
-            frequencies: ropes.frequencies(|t: Tensor| model.weight_f32(t)),
+            frequencies: ropes.frequencies(n_ctx, |t: Tensor| model.weight_f32(t)),
+            scales: ropes.scales().to_vec(),
             model: Arc::clone(model),
             device,
             bindings,
@@ -143,7 +148,9 @@ impl Session {
             tokens: Vec::new(),
             kv_bytes,
             arena_bytes,
-        })
+        };
+        session.clear_states()?;
+        Ok(session)
     }
 
     /// Tokens in the cache.
@@ -186,15 +193,34 @@ impl Session {
         (self.decode.launches(), self.decode.stages())
     }
 
-    /// Forgets all tokens from position `n` on.
+    /// Forgets all tokens from position `n` on. A model with [recurrent states](Graph::is_recurrent) keeps nothing by
+    /// position: the tokens that stay are evaluated again.
     ///
     /// # Errors
-    /// If there are not so many.
+    /// If there are not so many, or the device fails.
     pub fn truncate(&mut self, n: u32) -> Result<(), Error> {
         if n > self.used() {
             return Err(Error::Invalid(format!("can't cut back to {n} tokens: there are {}", self.used())));
         }
+        if n == self.used() {
+            return Ok(());
+        }
         self.tokens.truncate(n as usize);
+        if self.model.graph.is_recurrent() {
+            let kept = std::mem::take(&mut self.tokens);
+            self.clear_states()?;
+            if !kept.is_empty() {
+                self.eval_rows(&kept, |_| Ok(()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the states of convolutions and recurrences with zeros.
+    fn clear_states(&self) -> Result<(), Error> {
+        for buffer in self.bindings.conv_states.values().chain(self.bindings.recurrent.values()) {
+            self.device.write(buffer, 0, &vec![0; buffer.len() as usize])?;
+        }
         Ok(())
     }
 
@@ -275,6 +301,9 @@ impl Session {
             self.device.write(cos_buffer, 0, &f32_bytes(&cos))?;
             self.device.write(sin_buffer, 0, &f32_bytes(&sin))?;
         }
+        for (&scale, buffer) in self.scales.iter().zip(&self.bindings.scales) {
+            self.device.write(buffer, 0, &f32_bytes(&position_scales(scale, &positions)))?;
+        }
         Ok(())
     }
 }
@@ -295,15 +324,47 @@ fn read_row(device: &dyn Device, buffer: &Buffer, row: u32, out: &mut [f32]) -> 
     Ok(())
 }
 
-/// Bytes of the keys, or of the values, of a layer.
-fn half_cache_bytes(c: KvCache, room: u32) -> u64 {
-    u64::from(c.n_kv_head) * u64::from(c.head_dim) * u64::from(CACHE_ELEM.bytes()) * u64::from(room)
+/// Bytes of the keys and of the values of a layer.
+fn cache_bytes(c: KvCache, room: u32) -> [u64; 2] {
+    let of = |dim: u32| u64::from(c.n_kv_head) * u64::from(dim) * u64::from(CACHE_ELEM.bytes()) * u64::from(room);
+    [of(c.head_dim), if c.shared { 0 } else { of(c.value_dim) }]
 }
 
-fn kv_bytes(model: &ModelData, room: u32) -> u64 {
-    model.graph.caches().map(|(_, c)| 2 * half_cache_bytes(c, room)).sum()
+/// Bytes of a state that is not kept by position.
+fn state_bytes(s: State) -> u64 {
+    match s.shape() {
+        Some(shape) => match shape.rows {
+            Rows::Const(n) => 4 * u64::from(n) * u64::from(shape.cols),
+            _ => 0,
+        },
+        None => 0,
+    }
 }
 
-fn cache(device: &dyn Device, c: KvCache, room: u32) -> Result<Buffer, Error> {
-    Ok(device.alloc(half_cache_bytes(c, room), &format!("the KV cache of layer {}", c.layer))?)
+/// Bytes of all that outlives a step.
+fn kv_bytes(graph: &Graph, room: u32) -> u64 {
+    let bytes = |s: State| match s {
+        State::Kv(c) => cache_bytes(c, room).iter().sum(),
+        other => state_bytes(other),
+    };
+    graph.states().map(|(_, s)| bytes(s)).sum()
+}
+
+/// Memory for keys and values. Values that are a part of their keys have none.
+fn cache(device: &dyn Device, c: KvCache, room: u32) -> Result<[Buffer; 2], Error> {
+    let [keys, values] = cache_bytes(c, room);
+    let what = format!("the KV cache of layer {}", c.layer);
+    let keys = device.alloc(keys, &what)?;
+    let values = if c.shared { keys.clone() } else { device.alloc(values, &what)? };
+    Ok([keys, values])
+}
+
+/// Memory for the states of one kind, by layer.
+fn states(device: &dyn Device, graph: &Graph, wanted: impl Fn(&State) -> bool) -> Result<HashMap<u32, Buffer>, Error> {
+    let of_kind = graph.states().map(|(_, s)| s).filter(wanted);
+    let made = of_kind.map(|s| {
+        let what = format!("the {} of layer {}", s.name().replace('_', " "), s.layer());
+        Ok((s.layer(), device.alloc(state_bytes(s), &what)?))
+    });
+    made.collect()
 }

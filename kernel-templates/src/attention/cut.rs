@@ -35,13 +35,13 @@ pub struct AttentionTiling {
     pub tile: u32,
     /// Keys whose scores are summed together: divides `tile`.
     pub keys: u32,
-    /// Elements of a head whose weighted values are summed together: divides `head_dim`.
+    /// Elements of a head whose weighted values are summed together: divides `value_dim`.
     pub depth: u32,
 }
 
 impl AttentionTiling {
     /// A tiling for `group` = heads / kv_heads, for launches of about this many tokens.
-    pub fn choose(shape: &TargetShape, group: u32, head_dim: u32, tokens: u32) -> AttentionTiling {
+    pub fn choose(shape: &TargetShape, group: u32, value_dim: u32, tokens: u32) -> AttentionTiling {
         let power = |n: u32| 1u32 << n.max(1).ilog2();
         // Registers for sums; the rest holds what is multiplied.
         let sums = (shape.registers * 3 / 4).max(1);
@@ -52,7 +52,7 @@ impl AttentionTiling {
         let keys = power(sums / accumulator / (group * tokens)).min(4);
         let room = sums * shape.lanes / (group * tokens);
         let depth =
-            [64, 32, 16, 8].into_iter().find(|&d| d <= room && head_dim.is_multiple_of(d)).unwrap_or(super::LANES);
+            [64, 32, 16, 8].into_iter().find(|&d| d <= room && value_dim.is_multiple_of(d)).unwrap_or(super::LANES);
         AttentionTiling { group, tokens, tile: 32, keys, depth }
     }
 }
@@ -69,12 +69,17 @@ pub struct WaveAttention {
     pub waves: u32,
 }
 
+/// Registers of a lane for the queries and sums of all heads of a program.
+const HEAD_REGISTERS: u32 = 128;
+
 impl WaveAttention {
     /// The cut for `group` = heads / kv_heads heads that share one of the cache. A lane has 16 bytes of a key; the
-    /// registers for sums, eight a head of a lane, bound the heads.
-    pub fn choose(shape: &TargetShape, group: u32, head_dim: u32) -> WaveAttention {
-        let group = (1..=group.min(8)).rev().find(|&g| group.is_multiple_of(g)).unwrap_or(1);
-        let lanes_of_key = (head_dim / 8).next_power_of_two().clamp(1, shape.lanes);
+    /// registers for queries and sums, of sizes `dims`, bound the heads.
+    pub fn choose(shape: &TargetShape, group: u32, dims: [u32; 2]) -> WaveAttention {
+        let lanes_of_key = (dims[0] / 8).next_power_of_two().clamp(1, shape.lanes);
+        let of_head = (dims[0] + dims[1]).div_ceil(lanes_of_key);
+        let most = (HEAD_REGISTERS / of_head).clamp(1, 8);
+        let group = (1..=group.min(most)).rev().find(|&g| group.is_multiple_of(g)).unwrap_or(1);
         let waves = 128 / shape.lanes;
         let positions = (shape.lanes / lanes_of_key * waves).clamp(1, 64);
         WaveAttention { group, positions, waves }
@@ -83,11 +88,12 @@ impl WaveAttention {
 
 impl AttentionCut {
     /// The cut for `group` = heads / kv_heads, for launches of about this many tokens.
-    pub fn choose(shape: &TargetShape, group: u32, head_dim: u32, tokens: u32) -> AttentionCut {
+    /// `dims` are the elements of a key and of a value.
+    pub fn choose(shape: &TargetShape, group: u32, dims: [u32; 2], tokens: u32) -> AttentionCut {
         if shape.waves.is_some() {
-            WaveAttention::choose(shape, group, head_dim).into()
+            WaveAttention::choose(shape, group, dims).into()
         } else {
-            AttentionTiling::choose(shape, group, head_dim, tokens).into()
+            AttentionTiling::choose(shape, group, dims[1], tokens).into()
         }
     }
 
@@ -100,7 +106,7 @@ impl AttentionCut {
                 unless((1..=64).contains(&t.tokens), "tokens and group are 1 to 64")?;
                 unless([8, 16, 32, 64].contains(&t.tile), "tile is 8, 16, 32 or 64")?;
                 unless(t.keys > 0 && t.tile.is_multiple_of(t.keys), "keys divides tile")?;
-                unless(t.depth > 0 && a.head_dim.is_multiple_of(t.depth), "depth divides head_dim")
+                unless(t.depth > 0 && a.value_dim.is_multiple_of(t.depth), "depth divides value_dim")
             }
             AttentionCut::Waves(t) => {
                 unless(shares(t.group), "group divides the heads that share one of the cache")?;

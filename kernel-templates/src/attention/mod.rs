@@ -11,24 +11,33 @@ use crate::Template;
 use crate::facts::{Output, Real, TemplateError};
 use crate::row::{RowSink, check_output};
 use crate::slot::{Interface, Slot, declare, slots_of};
-use hrx_ir::tile::{Access, Builder, Elem, Kernel, Value, View};
+use hrx_ir::tile::{Access, Builder, Elem, Kernel, UnaryOp, Value, View};
 
 /// Attention with grouped queries, causal by position.
 ///
 /// Token t, at position p = `Positions[t]`, sees the positions 0..=p, with a `window` the last `window` of them. They must
 /// have been stored before the launch.
 ///
-/// Slots: NTokens; NCtx (a multiple of 64); HeadStride; Positions `i32 [T]`, each below NCtx; X: the queries
-/// `f32 [T, heads * head_dim]`; KeyCache and ValueCache `[kv_heads, NCtx, head_dim]`, finite everywhere; Out
-/// `f32 [T, heads * head_dim]`, or OutCodes and OutScales.
+/// A sink is one more score of a head, without a value.
+///
+/// Slots: NTokens; NCtx (a multiple of 64); HeadStride; for values of another size than keys ValueStride; Positions
+/// `i32 [T]`, each below NCtx; X: the queries `f32 [T, heads * head_dim]`; KeyCache `[kv_heads, NCtx, head_dim]`; ValueCache
+/// `[kv_heads, NCtx, value_dim]`, where values are not the first elements of keys; both finite everywhere; with `sinks`
+/// Sinks `f32 [heads]`; Out `f32 [T, heads * value_dim]`, or OutCodes and OutScales.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attention {
     /// Query heads: a multiple of `kv_heads`.
     pub heads: u32,
     /// Heads of the cache.
     pub kv_heads: u32,
-    /// Elements of a head: a multiple of 8.
+    /// Elements of a key: a multiple of 8.
     pub head_dim: u32,
+    /// Elements of a value: a multiple of 8.
+    pub value_dim: u32,
+    /// Whether a value is the first elements of its key.
+    pub shared: bool,
+    /// Whether heads have sinks.
+    pub sinks: bool,
     /// The cache's element type.
     pub cache: Elem,
     /// How many positions a token sees, itself included; all up to its own if absent.
@@ -54,6 +63,7 @@ struct Args {
     queries: View,
     keys: View,
     values: View,
+    sinks: Option<View>,
     out: RowSink,
 }
 
@@ -65,13 +75,17 @@ impl Attention {
         let heads = format!("{} heads over {}", self.heads, self.kv_heads);
         let grouped = self.kv_heads > 0 && self.heads > 0 && self.heads.is_multiple_of(self.kv_heads);
         unless(grouped && self.heads <= 4096, heads, "each head of the cache has an equal share of at most 4096")?;
-        let d = self.head_dim;
+        for (name, d) in [("head_dim", self.head_dim), ("value_dim", self.value_dim)] {
+            let fits = d > 0 && d.is_multiple_of(LANES) && d <= 1024;
+            unless(fits, format!("{name} = {d}"), "it is a multiple of 8, at most 1024")?;
+        }
+        let inside = !self.shared || self.value_dim <= self.head_dim;
         unless(
-            d > 0 && d.is_multiple_of(LANES) && d <= 1024,
-            format!("head_dim = {d}"),
-            "it is a multiple of 8, at most 1024",
+            inside,
+            format!("values of {} in keys of {}", self.value_dim, self.head_dim),
+            "they are a part of them",
         )?;
-        check_output(FAMILY, self.output, d)?;
+        check_output(FAMILY, self.output, self.value_dim)?;
         unless(self.cache.is_float(), format!("a cache of {}", self.cache), "it is not a float")?;
         unless(self.window != Some(0), "window = 0".into(), "a token sees itself")?;
         self.tiling.check(self)
@@ -79,16 +93,27 @@ impl Attention {
 
     fn declare(&self, i: &mut Interface) -> Args {
         let n_tokens = i.index(Slot::NTokens);
-        let size = [i.index(Slot::NCtx), i.index(Slot::HeadStride)];
+        let (n_ctx, stride) = (i.index(Slot::NCtx), i.index(Slot::HeadStride));
+        let own = !self.shared && self.value_dim != self.head_dim;
+        let value_stride = if own { i.index(Slot::ValueStride) } else { stride };
         let t = n_tokens.into();
-        let cache = [self.kv_heads, self.head_dim];
+        let heads = self.kv_heads;
+        let (key, value) = (self.head_dim, self.value_dim);
+        let positions = i.view(Slot::Positions, Elem::I32, &[t], Access::In);
+        let queries = i.view(Slot::X, Elem::F32, &[t, self.heads.into(), key.into()], Access::In);
+        let keys = i.cache(Slot::KeyCache, self.cache, [heads, key, key], [n_ctx, stride], Access::In);
+        let values = match self.shared {
+            true => keys,
+            false => i.cache(Slot::ValueCache, self.cache, [heads, value, value], [n_ctx, value_stride], Access::In),
+        };
         Args {
             n_tokens,
-            positions: i.view(Slot::Positions, Elem::I32, &[t], Access::In),
-            queries: i.view(Slot::X, Elem::F32, &[t, self.heads.into(), self.head_dim.into()], Access::In),
-            keys: i.cache(Slot::KeyCache, self.cache, cache, size, Access::In),
-            values: i.cache(Slot::ValueCache, self.cache, cache, size, Access::In),
-            out: RowSink::declare(i, self.output, t, self.heads.saturating_mul(self.head_dim)),
+            positions,
+            queries,
+            keys,
+            values,
+            sinks: self.sinks.then(|| i.view(Slot::Sinks, Elem::F32, &[1.into(), self.heads.into()], Access::In)),
+            out: RowSink::declare(i, self.output, t, self.heads.saturating_mul(value)),
         }
     }
 }
@@ -96,6 +121,10 @@ impl Attention {
 impl Template for Attention {
     fn name(&self) -> String {
         let mut name = format!("{FAMILY}_{}_h{}_kv{}_d{}", self.cache, self.heads, self.kv_heads, self.head_dim);
+        if self.shared || self.value_dim != self.head_dim {
+            name += &format!("{}{}", if self.shared { "_in" } else { "_v" }, self.value_dim);
+        }
+        name += if self.sinks { "_sinks" } else { "" };
         name += &self.tiling.tag();
         name += &format!("_scale{}", self.scale.tag());
         if let Some(w) = self.window {
@@ -121,4 +150,14 @@ impl Template for Attention {
         }
         Ok(b.finish())
     }
+}
+
+/// What a head's sums are to be multiplied by, and its total, both `[1, 1]`, once its sink is among its scores.
+fn with_sink(b: &mut Builder, largest: Value, total: Value, sink: Value) -> [Value; 2] {
+    let top = b.max(largest, sink);
+    let change = b.sub(largest, top);
+    let shrink = b.unary(UnaryOp::Exp, change);
+    let below = b.sub(sink, top);
+    let weight = b.unary(UnaryOp::Exp, below);
+    [shrink, b.fma(total, shrink, weight)]
 }

@@ -98,7 +98,7 @@ impl Vectors<'_> {
         let mut local = |elem, n| b.local(elem, &[lines, n]);
         let l = Locals {
             scores: local(Elem::F32, self.t.tile),
-            sums: local(Elem::F32, self.l.head_dim),
+            sums: local(Elem::F32, self.l.value_dim),
             largest: local(Elem::F32, 1),
             total: local(Elem::F32, 1),
             shrink: local(Elem::F32, 1),
@@ -109,7 +109,7 @@ impl Vectors<'_> {
         let nothing = b.float(0.0, &[lines, 1]);
         b.store(l.largest, &[zero, zero], unseen, None);
         b.store(l.total, &[zero, zero], nothing, None);
-        for (view, n) in [(l.scores, self.t.tile), (l.sums, self.l.head_dim)] {
+        for (view, n) in [(l.scores, self.t.tile), (l.sums, self.l.value_dim)] {
             let end = b.index(i64::from(n));
             let step = b.index(i64::from(LANES));
             b.for_loop([zero, end, step], &[], |b, at, _| {
@@ -230,7 +230,7 @@ impl Vectors<'_> {
     fn add_values(&self, b: &mut Builder, place: &Place, l: &Locals, [first, count]: [Value; 2]) {
         let depth = self.t.depth;
         let zero = b.index(0);
-        let bounds = [zero, b.index(i64::from(self.l.head_dim)), b.index(i64::from(depth))];
+        let bounds = [zero, b.index(i64::from(self.l.value_dim)), b.index(i64::from(depth))];
         b.for_loop(bounds, &[], |b, d, _| {
             let lines: Vec<Value> = (0..self.lines()).map(|i| b.index(i64::from(i))).collect();
             let sums: Vec<Value> = lines
@@ -270,16 +270,27 @@ impl Vectors<'_> {
         b.for_loop([zero, group, one], &[], |b, i, _| {
             let line = times(b, token, self.t.group);
             let line = b.add(line, i);
-            let total = b.load(l.total, &[line, zero], &[1, 1], None);
-            let unit = b.float(1.0, &[1, 1]);
-            let inverse = b.div(unit, total);
+            let mut total = b.load(l.total, &[line, zero], &[1, 1], None);
             let head = b.add(place.head, i);
-            let first = times(b, head, self.l.head_dim);
-            for_pieces(b, self.l.head_dim, PIECE, &[], |b, d, mask, _| {
+            let sink = self.a.sinks.map(|s| b.load(s, &[zero, head], &[1, 1], None));
+            // A sink is taken in at the end: only the total has a part of it.
+            let shrink = sink.map(|sink| {
+                let largest = b.load(l.largest, &[line, zero], &[1, 1], None);
+                let [shrink, with_sink] = super::with_sink(b, largest, total, sink);
+                total = with_sink;
+                shrink
+            });
+            let unit = b.float(1.0, &[1, 1]);
+            let mut inverse = b.div(unit, total);
+            if let Some(shrink) = shrink {
+                inverse = b.mul(inverse, shrink);
+            }
+            let first = times(b, head, self.l.value_dim);
+            for_pieces(b, self.l.value_dim, PIECE, &[], |b, d, mask, _| {
                 let sum = b.load(l.sums, &[line, d], &[1, PIECE], mask);
                 let y = b.mul(sum, inverse);
                 let col = b.add(first, d);
-                self.a.out.store(b, [row, col], y, mask, self.l.heads * self.l.head_dim);
+                self.a.out.store(b, [row, col], y, mask, self.l.heads * self.l.value_dim);
                 vec![]
             });
             vec![]

@@ -30,7 +30,7 @@ pub(super) fn emit(b: &mut Builder, l: &Attention, t: &WaveAttention, a: &Args) 
     for _ in 0..t.group {
         inits.push(b.float(UNSEEN, &[t.positions, 1]));
         inits.push(b.float(0.0, &[t.positions, 1]));
-        inits.push(b.float(0.0, &[t.positions, l.head_dim]));
+        inits.push(b.float(0.0, &[t.positions, l.value_dim]));
     }
     let step = b.index(i64::from(t.positions));
     let state = b.for_loop([first, end, step], &inits, |b, at, state| w.step(b, at, &queries, state));
@@ -74,9 +74,9 @@ impl Waves<'_> {
         b.reshape(q, &[1, d])
     }
 
-    /// A step's keys or values, `f32 [positions, head_dim]`.
-    fn cached(&self, b: &mut Builder, view: View, at: Value) -> Value {
-        let (zero, n, d) = (b.index(0), self.t.positions, self.l.head_dim);
+    /// A step's keys or values, `f32 [positions, d]`.
+    fn cached(&self, b: &mut Builder, view: View, at: Value, d: u32) -> Value {
+        let (zero, n) = (b.index(0), self.t.positions);
         let v = b.load(view, &[self.kv_head, at, zero], &[1, n, d], None);
         let v = b.reshape(v, &[n, d]);
         b.convert(v, Elem::F32)
@@ -100,8 +100,11 @@ impl Waves<'_> {
 
     /// The next state of all heads' slots.
     fn step(&self, b: &mut Builder, at: Value, queries: &[Value], state: &[Value]) -> Vec<Value> {
-        let keys = self.cached(b, self.a.keys, at);
-        let values = self.cached(b, self.a.values, at);
+        let keys = self.cached(b, self.a.keys, at, self.l.head_dim);
+        let values = match self.l.shared {
+            true => b.slice(keys, 1, 0, self.l.value_dim),
+            false => self.cached(b, self.a.values, at, self.l.value_dim),
+        };
         let seen = self.seen(b, at);
         let (unseen, nothing) = (b.float(UNSEEN, &[self.t.positions, 1]), b.float(0.0, &[self.t.positions, 1]));
         let mut next = Vec::with_capacity(state.len());
@@ -131,19 +134,28 @@ impl Waves<'_> {
 
     /// Brings a head's slots together and stores its result.
     fn finish(&self, b: &mut Builder, i: u32, [largest, total, sums]: [Value; 3]) {
-        let d = self.l.head_dim;
+        let d = self.l.value_dim;
         let top = b.reduce(ReduceOp::Max, largest, 0);
         let below = b.sub(largest, top);
         let factor = b.unary(UnaryOp::Exp, below);
         let totals = b.mul(total, factor);
-        let total = b.reduce(ReduceOp::Sum, totals, 0);
+        let mut total = b.reduce(ReduceOp::Sum, totals, 0);
         let sums = b.mul(sums, factor);
         let sum = b.reduce(ReduceOp::Sum, sums, 0);
-        let one = b.float(1.0, &[1, 1]);
-        let inverse = b.div(one, total);
-        let y = b.mul(sum, inverse);
+        let (zero, one) = (b.index(0), b.float(1.0, &[1, 1]));
         let i = b.index(i64::from(i));
         let head = b.add(self.head, i);
+        let shrink = self.a.sinks.map(|sinks| {
+            let sink = b.load(sinks, &[zero, head], &[1, 1], None);
+            let [shrink, with_sink] = super::with_sink(b, top, total, sink);
+            total = with_sink;
+            shrink
+        });
+        let mut inverse = b.div(one, total);
+        if let Some(shrink) = shrink {
+            inverse = b.mul(inverse, shrink);
+        }
+        let y = b.mul(sum, inverse);
         let col = times(b, head, d);
         self.a.out.store(b, [self.token, col], y, None, self.l.heads * d);
     }

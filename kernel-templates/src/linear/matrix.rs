@@ -31,7 +31,7 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &MatrixTiling, a: &Args) {
     let token = b.add(iota, first_token);
     let last = b.sub(a.n_tokens, one);
     let tokens = b.min(token, last);
-    let outputs = rows_from(b, first, t.n, l.n);
+    let outputs = rows_from(b, first, t.n, l.n, None);
     let x = b.local_padded(Elem::F16, &[2, t.m, t.k], PAD);
     let weights: Vec<View> = a.weights.iter().map(|_| b.local_padded(Elem::F16, &[2, t.n, t.k], PAD)).collect();
     let tile = Tile { l, t, a, tokens, outputs, x, weights };

@@ -8,11 +8,13 @@
 
 mod cut;
 mod dot;
+mod experts;
 mod matrix;
 mod rows;
 mod vectors;
 
 pub use cut::{LinearCut, LinearTiling, MatrixTiling, RowsTiling};
+pub use experts::Experts;
 
 use crate::Template;
 use crate::emit::{activation, scaled, softcap};
@@ -20,6 +22,7 @@ use crate::facts::{Activation, Output, Real, TemplateError, WeightType};
 use crate::row::{RowSink, check_output};
 use crate::slot::{Interface, Slot, declare, slots_of};
 use dot::{Input, Matrix};
+use experts::ExpertArgs;
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::{Access, Builder, Elem, Kernel, Value, View};
 
@@ -39,6 +42,11 @@ pub struct Gated {
 /// Slots: NTokens; X `f32 [T, k]` for `f32` input or a norm, else XCodes and XScales; with `norm` NormWeight `f32 [k]`;
 /// Weight(0) `[n, k]`; with `gated` Weight(1) `[n, k]`; with `bias` Bias `f32 [n]`; with `residual` Residual
 /// `f32 [T, n]`; Out `f32 [T, n]`, or OutCodes and OutScales. Residual may be the same memory as Out.
+///
+/// With `experts` T is the number of tokens times the experts of one, and the product is with the matrices of the row's
+/// expert. Then there are also, behind NTokens, NRows: the number of tokens; behind x Routes `f32 [NRows, 2 * used]` and
+/// ExpertScale `f32 [count]`; X is `f32 [NRows, k]`, or `own` `f32 [T, k]`; matrices are `[count * n, k]`, Bias
+/// `f32 [count, n]`. The scale comes before the bias.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Linear {
     /// Outputs: any number; for Q8 output a multiple of `tiling.program_rows`.
@@ -55,6 +63,8 @@ pub struct Linear {
     /// The eps of an RMS norm of x, with the same result bit for bit as [`RmsNorm`](crate::RmsNorm) before this kernel.
     /// Each program norms its row, so this is for one token at a time.
     pub norm: Option<Real>,
+    /// Products with chosen experts' matrices.
+    pub experts: Option<Experts>,
     /// Whether a bias is added; not with `gated`.
     pub bias: bool,
     /// What the result is multiplied by.
@@ -73,10 +83,20 @@ struct Args {
     n_tokens: Value,
     x: Input,
     norm_weight: Option<View>,
+    experts: Option<ExpertArgs>,
     weights: Vec<Matrix>,
     bias: Option<View>,
     residual: Option<View>,
     out: RowSink,
+}
+
+impl Args {
+    /// The factor of a row's expert, `[1, 1]`.
+    fn expert_scale(&self, b: &mut Builder, of: Option<experts::Chosen>) -> Option<Value> {
+        let (view, chosen) = (self.experts.as_ref()?.scale?, of?);
+        let zero = b.index(0);
+        Some(b.load(view, &[zero, chosen.expert], &[1, 1], None))
+    }
 }
 
 const FAMILY: &str = "matmul";
@@ -91,6 +111,7 @@ impl Linear {
             input: Linear::input(weight),
             gated: None,
             norm: None,
+            experts: None,
             bias: false,
             scale: None,
             softcap: None,
@@ -113,6 +134,7 @@ impl Linear {
         check_output(FAMILY, self.output, self.n)?;
         self.weight.check(FAMILY, self.k)?;
         let whole = self.tiling.check(self)?;
+        self.experts.map_or(Ok(()), |e| e.check(self))?;
         if self.output == Output::Q8 {
             unless(
                 self.n.is_multiple_of(whole),
@@ -139,22 +161,34 @@ impl Linear {
     fn declare(&self, i: &mut Interface) -> Args {
         let n_tokens = i.index(Slot::NTokens);
         let (t, n, k) = (n_tokens.into(), self.n.into(), self.k.into());
+        let [n_rows, x_rows] = self.experts.map_or([n_tokens; 2], |e| e.declare_rows(i, n_tokens));
         let x = match self.input {
             Output::Q8 if self.norm.is_none() => Input::Q8 {
                 codes: i.view(Slot::XCodes, Elem::I8, &[t, k], Access::In),
                 scales: i.view(Slot::XScales, Elem::F32, &[t, (self.k / CHUNK).into()], Access::In),
             },
-            _ => Input::F32(i.view(Slot::X, Elem::F32, &[t, k], Access::In)),
+            _ => Input::F32(i.view(Slot::X, Elem::F32, &[x_rows.into(), k], Access::In)),
         };
+        let norm_weight = self.norm.map(|_| i.view(Slot::NormWeight, Elem::F32, &[1.into(), k], Access::In));
+        let experts = self.experts.map(|e| e.declare(i, n_rows));
+        let count = self.experts.map_or(1, |e| e.count);
+        let rows = self.n.saturating_mul(count);
         Args {
             n_tokens,
             x,
-            norm_weight: self.norm.map(|_| i.view(Slot::NormWeight, Elem::F32, &[1.into(), k], Access::In)),
-            weights: self.weight_types().zip(0..).map(|(w, at)| Matrix::declare(i, at, w, self.n, self.k)).collect(),
-            bias: self.bias.then(|| i.view(Slot::Bias, Elem::F32, &[1.into(), n], Access::In)),
+            norm_weight,
+            experts,
+            weights: self.weight_types().zip(0..).map(|(w, at)| Matrix::declare(i, at, w, rows, self.k)).collect(),
+            bias: self.bias.then(|| i.view(Slot::Bias, Elem::F32, &[count.into(), n], Access::In)),
             residual: self.residual.then(|| i.view(Slot::Residual, Elem::F32, &[t, n], Access::In)),
             out: RowSink::declare(i, self.output, t, self.n),
         }
+    }
+
+    /// What a row of the launch is about, where it is an expert's.
+    fn chosen(&self, b: &mut Builder, a: &Args, row: Value) -> Option<experts::Chosen> {
+        let (experts, args) = (self.experts.as_ref()?, a.experts.as_ref()?);
+        Some(experts.chosen(b, args, row, self.n))
     }
 
     /// What comes behind the sums: `y` and with a gate `up`, of one shape, become the result. `bias` and `residual` give the
@@ -200,6 +234,7 @@ impl Template for Linear {
         if let Some(eps) = self.norm {
             name += &format!("_norm{}", eps.tag());
         }
+        name += &self.experts.map_or(String::new(), |e| e.tag());
         name += if self.bias { "_bias" } else { "" };
         if let Some(s) = self.scale {
             name += &format!("_scale{}", s.tag());
@@ -228,12 +263,17 @@ impl Template for Linear {
     }
 }
 
-/// The rows from `row` on: consecutive ones where `n` has whole groups of `count`, else clamped to the last one.
-fn rows_from(b: &mut Builder, row: Value, count: u32, n: u32) -> Value {
-    if n.is_multiple_of(count) {
-        return row;
+/// The rows from `row` on of those that begin at `base`: consecutive ones where `n` has whole groups of `count`, else
+/// clamped to the last one.
+fn rows_from(b: &mut Builder, row: Value, count: u32, n: u32, base: Option<Value>) -> Value {
+    let mut at = row;
+    if !n.is_multiple_of(count) {
+        let (iota, last) = (b.iota(count), b.index(i64::from(n) - 1));
+        at = b.add(iota, row);
+        at = b.min(at, last);
     }
-    let (iota, last) = (b.iota(count), b.index(i64::from(n) - 1));
-    let at = b.add(iota, row);
-    b.min(at, last)
+    match base {
+        Some(base) => b.add(at, base),
+        None => at,
+    }
 }

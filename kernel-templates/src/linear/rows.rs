@@ -5,6 +5,7 @@
 //! end the runs of a row are summed. Lanes that have a run of several rows read the token's elements once for them.
 
 use super::dot::{Input, Matrix};
+use super::experts::Chosen;
 use super::{Args, Linear, RowsTiling, rows_from};
 use crate::emit::{below, times};
 use crate::facts::{Output, Real};
@@ -27,9 +28,11 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &RowsTiling, a: &Args) {
         (Some(eps), Input::F32(x)) => Some(inverse(b, l, x, token, eps)),
         _ => None,
     };
-    let rows = Rows { l, t, a, token, row: rows_from(b, first, t.rows, l.n), inverse };
+    let of = l.chosen(b, a, token);
+    let row = rows_from(b, first, t.rows, l.n, of.map(|c| c.first));
+    let rows = Rows { l, t, a, token: of.map_or(token, |c| c.x_row), row, inverse };
     let sums = rows.sums(b);
-    rows.store(b, first, &sums);
+    rows.store(b, [token, first], of, &sums);
 }
 
 fn inverse(b: &mut Builder, l: &Linear, x: View, token: Value, eps: Real) -> Value {
@@ -48,6 +51,7 @@ struct Rows<'a> {
     l: &'a Linear,
     t: &'a RowsTiling,
     a: &'a Args,
+    /// The row of x.
     token: Value,
     /// The program's rows as loads take them.
     row: Value,
@@ -257,9 +261,9 @@ impl Rows<'_> {
     }
 
     /// Finishes and stores the outputs.
-    fn store(&self, b: &mut Builder, first: Value, sums: &[Value]) {
+    fn store(&self, b: &mut Builder, [token, first]: [Value; 2], of: Option<Chosen>, sums: &[Value]) {
         let (l, a, rows) = (self.l, self.a, self.t.rows);
-        let zero = b.index(0);
+        let bias_row = of.map_or_else(|| b.index(0), |c| c.expert);
         let mask = (!l.n.is_multiple_of(rows)).then(|| {
             let iota = b.iota(rows);
             let at = b.add(iota, first);
@@ -268,11 +272,14 @@ impl Rows<'_> {
             b.reshape(m, &[1, rows])
         });
         let line = |b: &mut Builder, v: Value| b.reshape(v, &[1, rows]);
-        let y = line(b, sums[0]);
+        let mut y = line(b, sums[0]);
+        if let Some(scale) = a.expert_scale(b, of) {
+            y = b.mul(y, scale);
+        }
         let up = sums.get(1).map(|&u| line(b, u));
-        let bias = a.bias.map(|bias| b.load(bias, &[zero, first], &[1, rows], mask));
-        let residual = |b: &mut Builder| a.residual.map(|r| b.load(r, &[self.token, first], &[1, rows], mask));
+        let bias = a.bias.map(|bias| b.load(bias, &[bias_row, first], &[1, rows], mask));
+        let residual = |b: &mut Builder| a.residual.map(|r| b.load(r, &[token, first], &[1, rows], mask));
         let y = l.finished(b, y, up, bias, residual);
-        a.out.store(b, [self.token, first], y, mask, l.n);
+        a.out.store(b, [token, first], y, mask, l.n);
     }
 }

@@ -3,6 +3,7 @@
 //! from there in pieces of 32, which is what the output's blocks are made of.
 
 use super::dot::{Input, Lanes};
+use super::experts::Chosen;
 use super::{Args, Linear, LinearTiling};
 use crate::emit::{below, clamped, plus, times};
 use crate::facts::Real;
@@ -30,22 +31,27 @@ impl Vectors<'_> {
         let first = times(b, program, t.program_rows);
         if t.tokens == 1 {
             let zero = b.index(0);
+            if let Some(chosen) = l.chosen(b, a, group) {
+                let locals = self.sums(b, a.x, &[chosen.x_row], first, Some(chosen));
+                self.epilogue(b, &locals, [zero, group, first], Some(chosen));
+                return;
+            }
             let (x, row) = match (l.norm, a.norm_weight, a.x) {
                 (Some(eps), Some(w), Input::F32(x)) => (self.norm_row(b, x, w, group, eps), zero),
                 _ => (a.x, group),
             };
-            let locals = self.sums(b, x, &[row], first);
-            self.epilogue(b, &locals, [zero, group, first]);
+            let locals = self.sums(b, x, &[row], first, None);
+            self.epilogue(b, &locals, [zero, group, first], None);
         } else {
             let first_token = times(b, group, t.tokens);
             let tokens: Vec<Value> = (0..t.tokens).map(|i| clamped(b, first_token, i, a.n_tokens)).collect();
-            let locals = self.sums(b, a.x, &tokens, first);
+            let locals = self.sums(b, a.x, &tokens, first, None);
             let rest = b.sub(a.n_tokens, first_token);
             let (zero, one, all) = (b.index(0), b.index(1), b.index(i64::from(t.tokens)));
             let end = b.min(all, rest);
             b.for_loop([zero, end, one], &[], |b, at, _| {
                 let token = b.add(first_token, at);
-                self.epilogue(b, &locals, [at, token, first]);
+                self.epilogue(b, &locals, [at, token, first], None);
                 vec![]
             });
         }
@@ -69,7 +75,7 @@ impl Vectors<'_> {
     }
 
     /// The sums of the program's outputs from `first` on, in local memory `f32 [tokens, program_rows]` for each matrix.
-    fn sums(&self, b: &mut Builder, x: Input, tokens: &[Value], first: Value) -> Vec<View> {
+    fn sums(&self, b: &mut Builder, x: Input, tokens: &[Value], first: Value, of: Option<Chosen>) -> Vec<View> {
         let (l, t, a) = (self.l, self.t, self.a);
         let locals: Vec<View> = a.weights.iter().map(|_| b.local(Elem::F32, &[t.tokens, t.program_rows])).collect();
         let (zero, all, step) = (b.index(0), b.index(i64::from(t.program_rows)), b.index(i64::from(t.rows)));
@@ -83,7 +89,7 @@ impl Vectors<'_> {
         }
         b.for_loop([zero, end, step], &[], |b, at, _| {
             let row = b.add(first, at);
-            let rows = Lanes { index: super::rows_from(b, row, t.rows, l.n), count: t.rows };
+            let rows = Lanes { index: super::rows_from(b, row, t.rows, l.n, of.map(|c| c.first)), count: t.rows };
             for (matrix, &local) in a.weights.iter().zip(&locals) {
                 let sums = matrix.dot(b, rows, x, tokens, l.k, t.unroll);
                 for (i, sum) in sums.into_iter().enumerate() {
@@ -98,15 +104,19 @@ impl Vectors<'_> {
     }
 
     /// Finishes and stores the outputs of one token.
-    fn epilogue(&self, b: &mut Builder, locals: &[View], [at, token, first]: [Value; 3]) {
+    fn epilogue(&self, b: &mut Builder, locals: &[View], [at, token, first]: [Value; 3], of: Option<Chosen>) {
         let (l, a) = (self.l, self.a);
-        let zero = b.index(0);
+        let bias_row = of.map_or_else(|| b.index(0), |c| c.expert);
+        let scale = a.expert_scale(b, of);
         for p in (0..self.t.program_rows).step_by(PIECE as usize) {
             let col = plus(b, first, p);
             let mask = (!l.n.is_multiple_of(self.t.program_rows)).then(|| below(b, col, PIECE, l.n));
             let p = b.index(i64::from(p));
-            let y = b.load(locals[0], &[at, p], &[1, PIECE], None);
-            let bias = a.bias.map(|bias| b.load(bias, &[zero, col], &[1, PIECE], mask));
+            let mut y = b.load(locals[0], &[at, p], &[1, PIECE], None);
+            if let Some(scale) = scale {
+                y = b.mul(y, scale);
+            }
+            let bias = a.bias.map(|bias| b.load(bias, &[bias_row, col], &[1, PIECE], mask));
             let up = l.gated.as_ref().map(|_| b.load(locals[1], &[at, p], &[1, PIECE], None));
             let residual =
                 |b: &mut Builder| a.residual.map(|residual| b.load(residual, &[token, col], &[1, PIECE], mask));

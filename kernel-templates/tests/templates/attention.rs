@@ -12,6 +12,9 @@ const BASE: Attention = Attention {
     heads: 4,
     kv_heads: 2,
     head_dim: 16,
+    value_dim: 16,
+    shared: false,
+    sinks: false,
     cache: Elem::F16,
     window: None,
     scale: Real(0.25),
@@ -26,33 +29,37 @@ const N_CTX: usize = 128;
 fn case(a: &Attention, positions: &[i32], seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
     let mut r = Random::new(seed);
     let (t, h, hk, d) = (positions.len(), a.heads as usize, a.kv_heads as usize, a.head_dim as usize);
+    let dv = a.value_dim as usize;
     let q: Vec<f64> = r.f32s(t * h * d).iter().map(|v| rounded(Elem::F32, 3.0 * v)).collect();
     let end = *positions.iter().max().expect("some tokens") as usize + 1;
-    let mut cache = || {
+    let mut cache = |d: usize| {
         let mut c = r.values(a.cache, hk * N_CTX * d);
         c.chunks_mut(N_CTX * d).for_each(|head| head[end * d..].fill(0.0));
         c
     };
-    let (keys, values) = (cache(), cache());
+    let (keys, values) = (cache(d), cache(dv));
+    let sinks = r.f32s(h);
     let mut want = Vec::new();
     for (t, &p) in positions.iter().enumerate() {
         for head in 0..h {
             let q = &q[(t * h + head) * d..][..d];
             let kv = head / (h / hk) * N_CTX;
             let first = a.window.map_or(0, |w| (p + 1 - w as i32).max(0)) as usize;
-            let line = |c: &[f64], j: usize| c[(kv + j) * d..][..d].to_vec();
+            let line = |c: &[f64], j: usize, d: usize| c[(kv + j) * d..][..d].to_vec();
             let scores: Vec<f64> = (first..=p as usize)
                 .map(|j| {
-                    let s = f64::from(a.scale.0) * line(&keys, j).iter().zip(q).map(|(k, q)| k * q).sum::<f64>();
+                    let s = f64::from(a.scale.0) * line(&keys, j, d).iter().zip(q).map(|(k, q)| k * q).sum::<f64>();
                     a.softcap.map_or(s, |c| f64::from(c.0) * (s / f64::from(c.0)).tanh())
                 })
                 .collect();
-            let largest = scores.iter().copied().fold(f64::MIN, f64::max);
+            let sink = a.sinks.then_some(sinks[head]);
+            let largest = scores.iter().copied().chain(sink).fold(f64::MIN, f64::max);
             let weights: Vec<f64> = scores.iter().map(|s| (s - largest).exp()).collect();
-            let total: f64 = weights.iter().sum();
-            let mut out = vec![0.0; d];
+            let total: f64 = weights.iter().sum::<f64>() + sink.map_or(0.0, |s| (s - largest).exp());
+            let mut out = vec![0.0; dv];
             for (j, w) in (first..).zip(&weights) {
-                out.iter_mut().zip(line(&values, j)).for_each(|(o, v)| *o += w / total * v);
+                let value = if a.shared { line(&keys, j, d)[..dv].to_vec() } else { line(&values, j, dv) };
+                out.iter_mut().zip(value).for_each(|(o, v)| *o += w / total * v);
             }
             want.extend(out);
         }
@@ -61,16 +68,18 @@ fn case(a: &Attention, positions: &[i32], seed: u64) -> (Vec<(Slot, Data)>, Vec<
         (Slot::NTokens, Data::Scalar(t as i32)),
         (Slot::NCtx, Data::Scalar(N_CTX as i32)),
         (Slot::HeadStride, Data::Scalar((N_CTX * d) as i32)),
+        (Slot::ValueStride, Data::Scalar((N_CTX * dv) as i32)),
+        (Slot::Sinks, f32s(&sinks)),
         (Slot::Positions, i32s(positions)),
         (Slot::X, f32s(&q)),
         (Slot::KeyCache, Data::Elems(a.cache, keys)),
         (Slot::ValueCache, Data::Elems(a.cache, values)),
     ];
     match a.output {
-        Output::F32 => args.push((Slot::Out, Data::Room(Elem::F32, t * h * d))),
+        Output::F32 => args.push((Slot::Out, Data::Room(Elem::F32, t * h * dv))),
         Output::Q8 => args.extend([
-            (Slot::OutCodes, Data::Room(Elem::I8, t * h * d)),
-            (Slot::OutScales, Data::Room(Elem::F32, t * h * d / 32)),
+            (Slot::OutCodes, Data::Room(Elem::I8, t * h * dv)),
+            (Slot::OutScales, Data::Room(Elem::F32, t * h * dv / 32)),
         ]),
     }
     (args, want)
@@ -120,13 +129,21 @@ fn heads_groups_caches_and_caps_of_all_kinds() {
         let tiling = AttentionTiling::choose(&shape, a.heads / a.kv_heads, a.head_dim, tokens);
         Attention { tiling: tiling.into(), ..a }
     };
-    let wide = Attention { heads: 4, kv_heads: 1, head_dim: 256, cache: Elem::F32, ..BASE };
+    let wide = Attention { heads: 4, kv_heads: 1, head_dim: 256, value_dim: 256, cache: Elem::F32, ..BASE };
     check_attention(&tiled(wide, 1), &[50], 6);
-    let single = Attention { heads: 3, kv_heads: 3, head_dim: 24, cache: Elem::BF16, ..BASE };
+    let single = Attention { heads: 3, kv_heads: 3, head_dim: 24, value_dim: 24, cache: Elem::BF16, ..BASE };
     check_attention(&tiled(single, 8), &[30, 31, 32], 7);
-    let many = Attention { heads: 32, kv_heads: 2, head_dim: 8, softcap: Some(Real(2.0)), ..BASE };
+    let many = Attention { heads: 32, kv_heads: 2, head_dim: 8, value_dim: 8, softcap: Some(Real(2.0)), ..BASE };
     check_attention(&tiled(many, 1), &[37], 8);
-    let gemma = Attention { heads: 6, kv_heads: 2, head_dim: 64, softcap: Some(Real(50.0)), window: Some(17), ..BASE };
+    let gemma = Attention {
+        heads: 6,
+        kv_heads: 2,
+        head_dim: 64,
+        value_dim: 64,
+        softcap: Some(Real(50.0)),
+        window: Some(17),
+        ..BASE
+    };
     check_attention(&tiled(Attention { output: Output::Q8, ..gemma.clone() }, 1), &[33], 9);
     check_attention(&tiled(gemma, 4), &[33, 34, 35], 10);
 }
@@ -143,7 +160,8 @@ fn tilings_are_chosen_within_the_registers() {
         {
             let shape = TargetShape::vectors(lanes, registers);
             let tiling = AttentionTiling::choose(&shape, group, head_dim, tokens);
-            let a = Attention { heads: group, kv_heads: 1, head_dim, tiling: tiling.into(), ..BASE };
+            let a =
+                Attention { heads: group, kv_heads: 1, head_dim, value_dim: head_dim, tiling: tiling.into(), ..BASE };
             a.kernel().expect("a chosen tiling is supported");
             let lines = tiling.group * tiling.tokens;
             assert!(tiling.depth == 8 || lines * tiling.depth <= registers * lanes, "{tiling:?} for {shape:?}");
@@ -174,18 +192,59 @@ fn waves_attend_as_vectors_do() {
     check_attention(&a, &[0, 5, 15, 16, 127], 20);
     let window = Attention { window: Some(17), softcap: Some(Real(50.0)), tiling: cut(1, 8, 1), ..BASE };
     check_attention(&window, &[3, 40, 127], 21);
-    let wide = Attention { heads: 6, kv_heads: 2, head_dim: 64, tiling: cut(3, 32, 4), ..BASE };
+    let wide = Attention { heads: 6, kv_heads: 2, head_dim: 64, value_dim: 64, tiling: cut(3, 32, 4), ..BASE };
     check_attention(&wide, &[77], 22);
     check_attention(&Attention { output: Output::Q8, ..wide.clone() }, &[33], 23);
-    let odd = Attention { heads: 3, kv_heads: 3, head_dim: 24, cache: Elem::BF16, tiling: cut(1, 16, 1), ..BASE };
+    let odd = Attention {
+        heads: 3,
+        kv_heads: 3,
+        head_dim: 24,
+        value_dim: 24,
+        cache: Elem::BF16,
+        tiling: cut(1, 16, 1),
+        ..BASE
+    };
     check_attention(&odd, &[70, 8], 24);
 }
 
 #[test]
 fn chosen_cuts_of_waves_are_supported() {
     for (lanes, group, head_dim) in [(32, 1, 64), (32, 3, 64), (32, 8, 128), (64, 4, 256), (64, 16, 128), (32, 7, 80)] {
-        let tiling = AttentionCut::choose(&waves_shape(lanes), group, head_dim, 1);
-        let a = Attention { heads: group, kv_heads: 1, head_dim, tiling, ..BASE };
+        let tiling = AttentionCut::choose(&waves_shape(lanes), group, [head_dim; 2], 1);
+        let a = Attention { heads: group, kv_heads: 1, head_dim, value_dim: head_dim, tiling, ..BASE };
         a.kernel().expect("a chosen cut is supported");
+    }
+}
+
+/// Cuts for vectors and for waves of an attention.
+fn cuts(a: &Attention) -> Vec<Attention> {
+    let (group, dims) = (a.heads / a.kv_heads, [a.head_dim, a.value_dim]);
+    let vectors = AttentionCut::choose(&TargetShape::vectors(8, 16), group, dims, 1);
+    let waves = [32, 64].map(|lanes| AttentionCut::choose(&waves_shape(lanes), group, dims, 1));
+    [vectors, waves[0], waves[1]].map(|tiling| Attention { tiling, ..a.clone() }).to_vec()
+}
+
+#[test]
+fn sinks_take_their_part() {
+    for a in cuts(&Attention { sinks: true, ..BASE }) {
+        for position in [0, 9, 100] {
+            check_attention(&a, &[position], 12);
+        }
+        check_attention(&Attention { window: Some(8), ..a.clone() }, &[33, 2, 127], 13);
+        // Far above and far below the scores.
+        check_attention(&Attention { scale: Real(60.0), ..a.clone() }, &[17], 14);
+    }
+}
+
+#[test]
+fn values_have_their_own_size_or_lie_in_keys() {
+    for shared in [false, true] {
+        let latent = Attention { heads: 4, kv_heads: 1, head_dim: 72, value_dim: 64, shared, ..BASE };
+        for a in cuts(&latent) {
+            check_attention(&a, &[40, 41, 7], 15);
+        }
+    }
+    for a in cuts(&Attention { value_dim: 32, sinks: true, ..BASE }) {
+        check_attention(&a, &[31, 32], 16);
     }
 }

@@ -57,11 +57,7 @@ fn case(l: &Linear, t: usize, seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
     if let Some(g) = &l.gated {
         let (data, w) = weights(&mut r, g.up, n, k);
         args.push((Slot::Weight(1), data));
-        let act = match g.activation {
-            Activation::Silu => silu,
-            Activation::GeluTanh => gelu,
-        };
-        y.iter_mut().zip(matmul(&x, &w, k)).for_each(|(y, up)| *y = act(*y) * up);
+        y.iter_mut().zip(matmul(&x, &w, k)).for_each(|(y, up)| *y = activated(g.activation, *y) * up);
     }
     y.iter_mut().for_each(|y| {
         *y *= l.scale.map_or(1.0, |s| f64::from(s.0));

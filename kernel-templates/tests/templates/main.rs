@@ -1,9 +1,12 @@
 //! Every family against a plain f64 reference, run by the tile interpreter.
 
 mod attention;
+mod experts;
+mod groups;
 mod linear;
 mod refusals;
 mod rope;
 mod rows;
+mod sequence;
 mod snapshots;
 mod support;

@@ -41,6 +41,7 @@ fn every_refusal_names_the_fact() {
         "0 elements",
     );
     let rope = Rope {
+        start: 0,
         heads: 2,
         head_dim: 16,
         n_rot: 16,
@@ -51,11 +52,15 @@ fn every_refusal_names_the_fact() {
         program_heads: 2,
     };
     says(refused(Rope { n_rot: 18, ..rope.clone() }), "n_rot = 18");
+    says(refused(Rope { start: 2, ..rope.clone() }), "n_rot = 16");
     says(refused(Rope { n_rot: 3, ..rope.clone() }), "n_rot = 3");
     says(refused(Rope { rotation: Rotation::None, ..rope.clone() }), "n_rot = 16");
     says(refused(Rope { output: RopeOutput::Cache(Elem::I8), ..rope }), "cache of i8");
     let cut = AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16 };
     let attention = Attention {
+        value_dim: 16,
+        shared: false,
+        sinks: false,
         heads: 4,
         kv_heads: 2,
         head_dim: 16,
@@ -68,6 +73,7 @@ fn every_refusal_names_the_fact() {
     };
     says(refused(Attention { kv_heads: 3, ..attention.clone() }), "4 heads over 3");
     says(refused(Attention { head_dim: 20, ..attention.clone() }), "head_dim = 20");
+    says(refused(Attention { shared: true, value_dim: 32, ..attention.clone() }), "values of 32 in keys of 16");
     says(refused(Attention { window: Some(0), ..attention.clone() }), "window = 0");
     says(refused(Attention { output: Output::Q8, ..attention.clone() }), "Q8 output of 16");
     says(refused(Attention { tiling: AttentionTiling { tile: 12, ..cut }.into(), ..attention }), "tile: 12");

@@ -21,6 +21,7 @@ fn reference(p: &Rope, x: &[f64], w: &[f64], positions: &[i32]) -> (Vec<f64>, Ve
             for i in 0..rot / 2 {
                 let (a, b) = if p.rotation == Rotation::Normal { (2 * i, 2 * i + 1) } else { (i, i + rot / 2) };
                 let (c, s) = (cos[t * rot / 2 + i], sin[t * rot / 2 + i]);
+                let (a, b) = (p.start as usize + a, p.start as usize + b);
                 (head[a], head[b]) = (head[a] * c - head[b] * s, head[b] * c + head[a] * s);
             }
         }
@@ -70,6 +71,7 @@ fn check_rope(p: &Rope, positions: &[i32], seed: u64) {
 const BASE: Rope = Rope {
     heads: 3,
     head_dim: 16,
+    start: 0,
     n_rot: 16,
     rotation: Rotation::Normal,
     norm: None,
@@ -81,10 +83,10 @@ const BASE: Rope = Rope {
 #[test]
 fn both_rotations_turn_rows_in_place() {
     for rotation in [Rotation::Normal, Rotation::Neox] {
-        for n_rot in [2, 10, 16] {
-            check_rope(&Rope { rotation, n_rot, ..BASE }, &[0, 1, 33], 1);
+        for (start, n_rot) in [(0, 2), (0, 10), (0, 16), (4, 12), (6, 4)] {
+            check_rope(&Rope { rotation, start, n_rot, ..BASE }, &[0, 1, 33], 1);
             let more = Rope { norm: Some(Real(1e-6)), scale: Some(Real(0.25)), heads: 1, program_heads: 1, ..BASE };
-            check_rope(&Rope { rotation, n_rot, ..more }, &[5], 2);
+            check_rope(&Rope { rotation, start, n_rot, ..more }, &[5], 2);
         }
     }
 }

@@ -3,7 +3,7 @@ use hrx_ir::quant::FORMATS;
 use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
 use hrx_templates::{
-    Activation, ArgMax, Embed, Output, Real, RmsNorm, RowCut, RowOp, Rowwise, Slot, Template, WeightType,
+    Activation, ArgMax, Embed, Limit, Output, Real, RmsNorm, RowCut, RowOp, Rowwise, Slot, Template, WeightType,
 };
 use proptest::prelude::*;
 
@@ -89,8 +89,8 @@ fn check_rowwise_operations_follow_their_formulas(cut: RowCut) {
         (RowOp::Scale(Real(2.5)), |x, _| 2.5 * x),
         (RowOp::Softcap(Real(30.0)), |x, _| 30.0 * (x / 30.0).tanh()),
         (RowOp::Add, |x, y| x + y),
-        (RowOp::Glu(Activation::Silu), |x, y| silu(x) * y),
-        (RowOp::Glu(Activation::GeluTanh), |x, y| gelu(x) * y),
+        (RowOp::Glu(Activation::Silu, Limit::Off), |x, y| silu(x) * y),
+        (RowOp::Glu(Activation::GeluTanh, Limit::Off), |x, y| gelu(x) * y),
     ];
     for (op, formula) in ops {
         for (t, k, output) in [(1, 5, Output::F32), (2, 70, Output::F32), (3, 64, Output::Q8)] {

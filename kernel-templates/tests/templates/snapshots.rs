@@ -22,6 +22,7 @@ fn a_product_of_one_token_with_a_residual() {
 #[test]
 fn a_store_of_values() {
     let rope = Rope {
+        start: 0,
         heads: 3,
         head_dim: 64,
         n_rot: 0,

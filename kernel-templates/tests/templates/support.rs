@@ -4,7 +4,7 @@ use half::f16;
 use hrx_ir::quant::Format;
 use hrx_ir::tile::interp::{Input, Interpreted, Memory, Options};
 use hrx_ir::tile::{Elem, verify};
-use hrx_templates::{Slot, Template};
+use hrx_templates::{Activation, Slot, Template};
 use std::collections::HashMap;
 
 /// What an argument is made of.
@@ -192,6 +192,25 @@ pub fn silu(x: f64) -> f64 {
 
 pub fn gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * x * (1.0 + 0.044715 * x * x)).tanh())
+}
+
+/// The activations of f64, by another way where there is one.
+pub fn activated(a: Activation, x: f64) -> f64 {
+    match a {
+        Activation::Silu => silu(x),
+        Activation::GeluTanh => gelu(x),
+        Activation::GeluQuick => silu(1.702 * x) / 1.702,
+        Activation::Sigmoid => 0.5 + 0.5 * (0.5 * x).tanh(),
+        Activation::Softplus if x > 30.0 => x,
+        Activation::Softplus => x.exp().ln_1p(),
+        Activation::ReluSquared => {
+            if x > 0.0 {
+                x * x
+            } else {
+                0.0
+            }
+        }
+    }
 }
 
 /// x / sqrt(mean x² + eps) * w for each row.

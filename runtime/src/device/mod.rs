@@ -146,6 +146,8 @@ pub enum Arg {
     F32(f32),
     /// A scalar that each replay sets.
     Var(Var),
+    /// A scalar that each replay sets, times a constant.
+    Times(Var, u32),
 }
 
 /// A kernel with its arguments, one for each of its parameters. Its grid is its own.

@@ -95,7 +95,8 @@ impl Shape {
 /// The arguments of one launch.
 pub(super) struct Slots {
     values: Vec<u64>,
-    vars: Vec<(usize, Var)>,
+    /// Which argument is which variable, times which factor.
+    vars: Vec<(usize, Var, u32)>,
     /// Keeps the memory alive that `values` point to.
     _buffers: Vec<Buffer>,
 }
@@ -120,7 +121,11 @@ impl Slots {
                 (Arg::F32(x), Param::Scalar(_)) => values.push(u64::from(x.to_bits())),
                 (Arg::Var(v), Param::Scalar(_)) => {
                     values.push(0);
-                    vars.push((i, v));
+                    vars.push((i, v, 1));
+                }
+                (Arg::Times(v, n), Param::Scalar(_)) => {
+                    values.push(0);
+                    vars.push((i, v, n));
                 }
                 (arg, param) => {
                     return Err(shape.refuse(format!("argument {i} is {arg:?}, the parameter is {param:?}")));
@@ -140,9 +145,11 @@ impl Slots {
     /// # Errors
     /// If a variable is missing, or the grid is larger.
     pub(super) fn set(&mut self, shape: &Shape, vars: &[i32]) -> Result<[u64; 3], DeviceError> {
-        for &(slot, Var(i)) in &self.vars {
+        for &(slot, Var(i), times) in &self.vars {
             let value = vars.get(i).ok_or_else(|| shape.refuse(format!("the replay sets no variable {i}")))?;
-            self.values[slot] = u64::from(*value as u32);
+            let product = i32::try_from(times).ok().and_then(|n| value.checked_mul(n));
+            let product = product.ok_or_else(|| shape.refuse(format!("{value} rows times {times} are too many")))?;
+            self.values[slot] = u64::from(product as u32);
         }
         let grid = [0, 1, 2].map(|axis| shape.grid[axis].eval(&self.values));
         let programs = grid.iter().try_fold(1u64, |n, &g| n.checked_mul(g)).filter(|&n| n <= i32::MAX as u64);

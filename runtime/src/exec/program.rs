@@ -3,6 +3,7 @@
 use super::kernels::KernelStore;
 use super::lower::{Activations, Lowered, Mode, Operand, lower};
 use super::plan::{Plan, plan};
+use super::rope::TableIndices;
 use super::schedule::{by_stage, stages};
 use crate::device::{Arg, Buffer, Launch, Recorded, Var};
 use crate::error::Error;
@@ -31,8 +32,14 @@ pub struct Bindings {
     pub weights: HashMap<Tensor, Buffer>,
     /// Inputs, large enough for the largest step.
     pub inputs: HashMap<Input, Buffer>,
-    /// Keys and values by layer.
+    /// Keys and values by layer; values that are a part of keys have no memory.
     pub caches: HashMap<u32, [Buffer; 2]>,
+    /// The last inputs of each layer's convolution.
+    pub conv_states: HashMap<u32, Buffer>,
+    /// The matrices of each layer's recurrence.
+    pub recurrent: HashMap<u32, Buffer>,
+    /// Factors of each position table, large enough for the largest step.
+    pub scales: Vec<Buffer>,
     /// Cosines and sines of each rope table of each program, large enough for the largest step.
     pub ropes: Vec<[Buffer; 2]>,
     /// Activations of the program that runs.
@@ -70,26 +77,31 @@ impl Draft {
         self.lowered.steps.iter().map(|s| s.request.clone()).collect()
     }
 
-    /// Records the program. `ropes` gives the index in the bindings of each of its rope tables.
+    /// Records the program. `tables` gives the index in the bindings of each of its tables by position.
     ///
     /// # Errors
     /// If a kernel can't be made, or the device refuses.
     ///
     /// # Panics
     /// If the bindings lack something that the graph refers to.
-    pub fn record(&self, store: &KernelStore, bindings: &Bindings, ropes: &[usize]) -> Result<Program, Error> {
+    pub fn record(&self, store: &KernelStore, bindings: &Bindings, tables: &TableIndices) -> Result<Program, Error> {
         let kernels = store.get(&self.requests())?;
         let arg = |operand: &Operand| match *operand {
             Operand::RowCount(Rows::Outputs) => Arg::Var(OUTPUTS),
             Operand::RowCount(_) => Arg::Var(TOKENS),
+            Operand::RowsTimes(Rows::Outputs, n) => Arg::Times(OUTPUTS, n),
+            Operand::RowsTimes(_, n) => Arg::Times(TOKENS, n),
             Operand::NCtx => Arg::I32(bindings.n_ctx as i32),
             Operand::HeadStride(head_dim) => Arg::I32((bindings.n_ctx * head_dim) as i32),
             Operand::Weight(t) => Arg::Buffer(bindings.weights[&t].clone()),
             Operand::Input(i) => Arg::Buffer(bindings.inputs[&i].clone()),
-            Operand::Cos(i) => Arg::Buffer(bindings.ropes[ropes[i]][0].clone()),
-            Operand::Sin(i) => Arg::Buffer(bindings.ropes[ropes[i]][1].clone()),
+            Operand::Cos(i) => Arg::Buffer(bindings.ropes[tables.ropes[i]][0].clone()),
+            Operand::Sin(i) => Arg::Buffer(bindings.ropes[tables.ropes[i]][1].clone()),
             Operand::Keys(layer) => Arg::Buffer(bindings.caches[&layer][0].clone()),
             Operand::Values(layer) => Arg::Buffer(bindings.caches[&layer][1].clone()),
+            Operand::ConvState(layer) => Arg::Buffer(bindings.conv_states[&layer].clone()),
+            Operand::Recurrent(layer) => Arg::Buffer(bindings.recurrent[&layer].clone()),
+            Operand::PositionScale(i) => Arg::Buffer(bindings.scales[tables.scales[i]].clone()),
             Operand::Buf(b) => {
                 let at = self.plan.offsets[b];
                 Arg::Buffer(bindings.arena.part(at, bindings.arena.len() - at))

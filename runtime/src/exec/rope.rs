@@ -1,26 +1,49 @@
-//! Tables of cosines and sines for rotary positions, made on the host for each step.
+//! Tables by position, made on the host for each step: cosines and sines of rotations, factors of attention's
+//! temperature.
 
 use hrx_ir::graph::{RopeSpec, Tensor};
 
-/// The distinct rotations of a program.
+/// The distinct tables of a program.
 #[derive(Debug, Default)]
 pub struct RopeTables {
     specs: Vec<RopeSpec>,
+    /// Factor of the logarithm and positions of a step of each staircase.
+    scales: Vec<(f32, u32)>,
+}
+
+/// Where in a session's tables those of a program are, in the order of their index in the program.
+#[derive(Debug, Default)]
+pub struct TableIndices {
+    /// Of rotations.
+    pub ropes: Vec<usize>,
+    /// Of factors.
+    pub scales: Vec<usize>,
+}
+
+/// The angles of a rotation at position 1, and what rotated elements are multiplied by.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Frequencies {
+    angles: Vec<f64>,
+    magnitude: f64,
 }
 
 impl RopeTables {
     /// The table of a rotation, added where there is none yet. Rotations that differ in style alone share one.
     pub fn index_of(&mut self, spec: RopeSpec) -> usize {
-        let same = |s: &RopeSpec| {
-            (s.n_rot, s.freq_base, s.freq_scale, s.factors)
-                == (spec.n_rot, spec.freq_base, spec.freq_scale, spec.factors)
-        };
-        match self.specs.iter().position(same) {
-            Some(i) => i,
-            None => {
-                self.specs.push(spec);
-                self.specs.len() - 1
-            }
+        let plain = |s: &RopeSpec| RopeSpec { style: spec.style, head_dim: 0, start: 0, ..*s };
+        index_in(&mut self.specs, spec, |s| plain(s) == plain(&spec))
+    }
+
+    /// The table of factors `1 + by * ln(floor(position / every) + 1)`, added where there is none yet.
+    pub fn scale_index(&mut self, by: f32, every: u32) -> usize {
+        index_in(&mut self.scales, (by, every), |s| *s == (by, every))
+    }
+
+    /// Adds the tables of a program.
+    pub fn add(&mut self, program: &RopeTables) -> TableIndices {
+        TableIndices {
+            ropes: program.specs.iter().map(|&s| self.index_of(s)).collect(),
+            scales: program.scales.iter().map(|&(by, every)| self.scale_index(by, every)).collect(),
         }
     }
 
@@ -29,31 +52,52 @@ impl RopeTables {
         &self.specs
     }
 
-    /// The angle of each pair at position 1, by table. `factors` gives the elements of a weight.
-    pub fn frequencies(&self, factors: impl Fn(Tensor) -> Vec<f32>) -> Vec<Vec<f64>> {
+    /// The staircases in the order of their index.
+    pub fn scales(&self) -> &[(f32, u32)] {
+        &self.scales
+    }
+
+    /// The angles of each table, for a context of `n_ctx` positions. `factors` gives the elements of a weight.
+    pub fn frequencies(&self, n_ctx: u32, factors: impl Fn(Tensor) -> Vec<f32>) -> Vec<Frequencies> {
         let of = |s: &RopeSpec| {
-            let divisors = s.factors.map(&factors);
-            (0..s.n_rot / 2)
-                .map(|i| {
-                    let power = f64::from(s.freq_base).powf(-2.0 * f64::from(i) / f64::from(s.n_rot));
-                    let divisor = divisors.as_ref().map_or(1.0, |d| f64::from(d[i as usize]));
-                    f64::from(s.freq_scale) * power / divisor
-                })
-                .collect()
+            let divisors = s.factors_for(n_ctx).map(&factors);
+            let divisor = |i: u32| divisors.as_ref().map_or(1.0, |d| f64::from(d[i as usize]));
+            let angles = (0..s.n_rot / 2).map(|i| s.frequency(i, divisor(i))).collect();
+            Frequencies { angles, magnitude: f64::from(s.magnitude) }
         };
         self.specs.iter().map(of).collect()
     }
 }
 
+/// The first item that is the same, or the new one behind all.
+fn index_in<T>(list: &mut Vec<T>, new: T, same: impl Fn(&T) -> bool) -> usize {
+    match list.iter().position(same) {
+        Some(i) => i,
+        None => {
+            list.push(new);
+            list.len() - 1
+        }
+    }
+}
+
 /// Cosines and sines for positions, row by row: `[positions, pairs]` each.
-pub fn angles(frequencies: &[f64], positions: &[i32], cos: &mut Vec<f32>, sin: &mut Vec<f32>) {
+pub fn angles(frequencies: &Frequencies, positions: &[i32], cos: &mut Vec<f32>, sin: &mut Vec<f32>) {
     cos.clear();
     sin.clear();
     for &p in positions {
-        for &f in frequencies {
+        for &f in &frequencies.angles {
             let (s, c) = (f64::from(p) * f).sin_cos();
-            cos.push(c as f32);
-            sin.push(s as f32);
+            cos.push((c * frequencies.magnitude) as f32);
+            sin.push((s * frequencies.magnitude) as f32);
         }
     }
+}
+
+/// The factors of a staircase for positions.
+pub fn position_scales((by, every): (f32, u32), positions: &[i32]) -> Vec<f32> {
+    let of = |&p: &i32| {
+        let step = (f64::from(p) / f64::from(every)).floor();
+        (1.0 + f64::from(by) * (step + 1.0).ln()) as f32
+    };
+    positions.iter().map(of).collect()
 }

@@ -5,10 +5,16 @@
 
 #[path = "../../../kernel-templates/tests/templates/attention.rs"]
 mod attention;
+#[path = "../../../kernel-templates/tests/templates/experts.rs"]
+mod experts;
+#[path = "../../../kernel-templates/tests/templates/groups.rs"]
+mod groups;
 #[path = "../../../kernel-templates/tests/templates/linear.rs"]
 mod linear;
 #[path = "../../../kernel-templates/tests/templates/rope.rs"]
 mod rope;
 #[path = "../../../kernel-templates/tests/templates/rows.rs"]
 mod rows;
+#[path = "../../../kernel-templates/tests/templates/sequence.rs"]
+mod sequence;
 mod support;

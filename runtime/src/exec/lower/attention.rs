@@ -1,7 +1,7 @@
 //! Attention, rotary positions and the KV cache.
 
 use super::{CACHE_ELEM, Lowerer, Mode, Operand, PREFILL_TOKENS, forms};
-use hrx_ir::graph::{Node, Op, RopeSpec, RopeStyle, Rows, Tensor};
+use hrx_ir::graph::{KvCache, Node, Op, RopeSpec, RopeStyle, Rows, Tensor};
 use hrx_ir::quant::CHUNK;
 use hrx_templates as kt;
 use hrx_templates::{Real, Request, Slot};
@@ -12,18 +12,22 @@ impl Lowerer<'_> {
         let graph = self.graph;
         let t = graph.result(node);
         let rows = self.rows(t);
-        let Op::Attention { q, positions, cache, n_head, n_kv_head, head_dim, scale, window, softcap, .. } =
+        let Op::Attention { q, positions, cache, n_head, sinks, n_kv_head, head_dim, scale, window, softcap } =
             *graph.op(node)
         else {
             return;
         };
+        let KvCache { value_dim, shared, .. } = self.kv_cache(cache);
         let tokens = if self.mode == Mode::Decode { 1 } else { PREFILL_TOKENS };
-        let tiling = kt::AttentionCut::choose(&self.shape, n_head / n_kv_head, head_dim, tokens);
+        let tiling = kt::AttentionCut::choose(&self.shape, n_head / n_kv_head, [head_dim, value_dim], tokens);
         let attention = move |output| {
             Request::from(kt::Attention {
                 heads: n_head,
                 kv_heads: n_kv_head,
                 head_dim,
+                value_dim,
+                shared,
+                sinks: sinks.is_some(),
                 cache: CACHE_ELEM,
                 window,
                 scale: Real(scale),
@@ -35,13 +39,15 @@ impl Lowerer<'_> {
         let (q, positions) = (self.f32(q), self.input(positions));
         let layer = self.layer(cache);
         // A program writes whole heads.
-        let forms = forms(head_dim.is_multiple_of(CHUNK));
+        let forms = forms(value_dim.is_multiple_of(CHUNK));
         self.produce(node, t, forms, attention, &|s| match s {
             Slot::NTokens => Some(Operand::RowCount(rows)),
             Slot::NCtx => Some(Operand::NCtx),
             Slot::HeadStride => Some(Operand::HeadStride(head_dim)),
+            Slot::ValueStride => Some(Operand::HeadStride(value_dim)),
             Slot::Positions => Some(positions),
             Slot::X => Some(Operand::Buf(q)),
+            Slot::Sinks => sinks.map(Operand::Weight),
             Slot::KeyCache => Some(Operand::Keys(layer)),
             Slot::ValueCache => Some(Operand::Values(layer)),
             _ => None,
@@ -73,6 +79,7 @@ impl Lowerer<'_> {
         let request = kt::Rope {
             heads,
             head_dim,
+            start: spec.map_or(0, |s| s.start),
             n_rot: spec.map_or(0, |s| s.n_rot),
             rotation,
             norm: norm.map(|(_, eps)| Real(eps)),
@@ -96,16 +103,18 @@ impl Lowerer<'_> {
     }
 
     /// Keys and values into the cache, keys rotated on the way where the rotation is a part.
-    pub(super) fn kv_store(&mut self, node: Node, [k, v, positions, cache]: [Tensor; 4]) {
+    pub(super) fn kv_store(&mut self, node: Node, k: Tensor, v: Option<Tensor>, [positions, cache]: [Tensor; 2]) {
         let layer = self.layer(cache);
         let positions = self.input(positions);
-        let head_dim = self.graph.cache(cache).map_or(0, |c| c.head_dim);
+        let KvCache { head_dim, value_dim, .. } = self.kv_cache(cache);
         let output = kt::RopeOutput::Cache(CACHE_ELEM);
         let (k, spec) = match self.part_op(k) {
             Some(&Op::Rope { x, spec, .. }) => (x, Some(spec)),
             _ => (k, None),
         };
-        for (x, spec, place) in [(k, spec, Operand::Keys(layer)), (v, None, Operand::Values(layer))] {
+        let keys = (k, spec, head_dim, Operand::Keys(layer));
+        let values = v.map(|v| (v, None, value_dim, Operand::Values(layer)));
+        for (x, spec, head_dim, place) in std::iter::once(keys).chain(values) {
             self.rope(node, x, spec, head_dim, output, |l, request, of| {
                 l.step(node, request, &|s| match s {
                     Slot::Cache => Some(place),
@@ -113,6 +122,14 @@ impl Lowerer<'_> {
                     _ => of(s),
                 })
             });
+        }
+    }
+
+    /// The cache that a tensor is.
+    fn kv_cache(&self, cache: Tensor) -> KvCache {
+        match self.graph.cache(cache) {
+            Some(c) => c,
+            None => unreachable!("the graph's verifier holds caches to states"),
         }
     }
 }

@@ -37,16 +37,28 @@ impl Fusion {
             match *graph.op(node) {
                 Op::Glu { gate, up, limit: Limit::Off, .. } => {
                     if let (Some(g), Some(u)) = (only(gate), only(up))
-                        && gated_pair(graph, g, u, activations)
+                        && g != u
+                        && (gated_pair(graph, g, u, activations) || expert_pair(graph, g, u))
                     {
                         f.parts.extend([g, u]);
                     }
                 }
-                Op::Add { a, b } if a != b => {
+                Op::Add { a, b } if a != b && graph.shape(a) == graph.shape(b) && graph.weight(b).is_none() => {
                     let fits = |n: &Node| !f.parts.contains(n) && takes_residual(graph, *n);
                     if let Some(n) = [a, b].into_iter().filter_map(only).find(fits) {
                         f.parts.insert(n);
                     }
+                }
+                Op::Add { a, b } if weight_of_row(graph, a, b) => {
+                    let scaled = |n: &Node| match *graph.op(*n) {
+                        Op::Mul { a, .. } => graph.producer(a).is_some_and(|n| f.parts.contains(&n)),
+                        _ => false,
+                    };
+                    f.parts.extend(only(a).filter(scaled));
+                }
+                Op::Mul { a, b } if weight_of_row(graph, a, b) => {
+                    let norm = |n: &Node| matches!(graph.op(*n), Op::Normalize { .. });
+                    f.parts.extend(only(a).filter(norm));
                 }
                 Op::SoftCap { x, .. } | Op::Scale { x, .. } => {
                     if let Some(n) = only(x).filter(|&n| matches!(graph.op(n), Op::Linear { .. })) {
@@ -81,10 +93,26 @@ fn gated_pair(graph: &Graph, gate: Node, up: Node, activations: Output) -> bool 
     }
 }
 
+/// Whether two products with experts can be one gated kernel.
+fn expert_pair(graph: &Graph, gate: Node, up: Node) -> bool {
+    match (graph.op(gate), graph.op(up)) {
+        (
+            Op::ExpertLinear { x, routes, scale: None, bias: None, .. },
+            Op::ExpertLinear { x: y, routes: s, scale: None, bias: None, .. },
+        ) => x == y && routes == s,
+        _ => false,
+    }
+}
+
+/// Whether `b` is a weight with an element for each column of `a`.
+fn weight_of_row(graph: &Graph, a: Tensor, b: Tensor) -> bool {
+    graph.weight(b).is_some() && graph.cols(a) == graph.cols(b)
+}
+
 /// Whether a node's kernel can add a residual to its result.
 fn takes_residual(graph: &Graph, node: Node) -> bool {
     match *graph.op(node) {
-        Op::Linear { .. } => true,
+        Op::Linear { .. } | Op::ExpertSum { .. } => true,
         Op::RmsNorm { x, weight, .. } => graph.cols(weight) == graph.cols(x),
         _ => false,
     }

@@ -82,6 +82,7 @@ impl Lowerer<'_> {
             false => kt::Rope {
                 heads: k / group,
                 head_dim: group,
+                start: 0,
                 n_rot: 0,
                 rotation: kt::Rotation::None,
                 norm: Some(Real(eps)),

@@ -4,13 +4,15 @@
 //! `fusion` pass decides which. Every other node (a *root*) makes the step for itself and its parts.
 
 mod attention;
+mod experts;
 mod fusion;
 mod linear;
+mod rows;
 
 use super::rope::RopeTables;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use fusion::{Fusion, needed_nodes};
-use hrx_ir::graph::{Graph, Input, KvCache, Node, Op, Rows, Tensor};
+use hrx_ir::graph::{Graph, Input, Node, Op, Rows, Tensor};
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::{Content, Elem};
 use hrx_templates as kt;
@@ -36,6 +38,8 @@ pub struct BufData {
 pub enum Operand {
     /// The number of rows of the step.
     RowCount(Rows),
+    /// The number of rows of the step times a constant.
+    RowsTimes(Rows, u32),
     /// Positions that the KV cache has room for.
     NCtx,
     /// Elements from one head of a KV cache of this head size to the next.
@@ -52,6 +56,12 @@ pub enum Operand {
     Keys(u32),
     /// The values of a layer's cache.
     Values(u32),
+    /// The last inputs of a layer's convolution.
+    ConvState(u32),
+    /// The matrices of a layer's recurrence.
+    Recurrent(u32),
+    /// A factor for each position.
+    PositionScale(usize),
     /// An activation.
     Buf(Buf),
 }
@@ -122,8 +132,6 @@ pub struct Lowered {
     pub bufs: PrimaryMap<Buf, BufData>,
     /// The rotary tables that the steps read.
     pub ropes: RopeTables,
-    /// The layers' caches.
-    pub caches: Vec<KvCache>,
     /// Where the wanted output is.
     pub output: Buf,
 }
@@ -161,7 +169,7 @@ pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape, act
         l.node(node);
     }
     let output = l.f32(output);
-    Lowered { steps: l.steps, bufs: l.bufs, ropes: l.ropes, caches: graph.caches().map(|(_, c)| c).collect(), output }
+    Lowered { steps: l.steps, bufs: l.bufs, ropes: l.ropes, output }
 }
 
 fn weight_type(graph: &Graph, t: Tensor) -> WeightType {
@@ -239,7 +247,7 @@ impl<'g> Lowerer<'g> {
         while let Some(t) = work.pop() {
             match self.part_op(t) {
                 Some(op) => work.extend(op.operands()),
-                None if self.graph.producer(t).is_some() && self.graph.cache(t).is_none() => self.want(t, Output::F32),
+                None if self.graph.producer(t).is_some() && self.graph.state(t).is_none() => self.want(t, Output::F32),
                 None => {}
             }
         }
@@ -276,6 +284,7 @@ impl<'g> Lowerer<'g> {
             .collect();
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for (slot, &operand) in slots.iter().zip(&operands) {
+            // States of convolutions and recurrences are the affair of one step.
             if matches!(operand, Operand::Buf(_) | Operand::Keys(_) | Operand::Values(_)) {
                 let out = matches!(slot, Slot::Out | Slot::OutCodes | Slot::OutScales | Slot::Cache);
                 if out { writes.push(operand) } else { reads.push(operand) }
@@ -328,6 +337,10 @@ impl<'g> Lowerer<'g> {
             self.linear(node, t, &l);
             return;
         }
+        if let Some(p) = self.expert_parts(node) {
+            self.expert_linear(node, t, &p);
+            return;
+        }
         let rows = self.rows(t);
         let k = graph.cols(t);
         match *graph.op(node) {
@@ -351,35 +364,47 @@ impl<'g> Lowerer<'g> {
                 });
             }
             Op::RmsNorm { x, weight, eps } => self.norm(node, t, [x, weight], eps, None),
+            Op::Normalize { .. } => self.normalize(node, t),
             Op::Add { a, b } => {
                 for (x, residual) in [(a, b), (b, a)] {
-                    if let Some(&Op::RmsNorm { x, weight, eps }) = self.part_op(x) {
-                        self.norm(node, t, [x, weight], eps, Some(residual));
-                        return;
+                    match self.part_op(x) {
+                        Some(&Op::RmsNorm { x, weight, eps }) => {
+                            return self.norm(node, t, [x, weight], eps, Some(residual));
+                        }
+                        Some(&Op::ExpertSum { x, routes }) => {
+                            return self.expert_sum(node, t, [x, routes], Some(residual));
+                        }
+                        _ => {}
                     }
                 }
-                self.rowwise(node, t, kt::RowOp::Add, [Some(a), Some(b)]);
+                self.combine(node, t, kt::Combine::Add, [a, b]);
             }
-            Op::Glu { gate, up, act, .. } => {
-                self.rowwise(node, t, kt::RowOp::Glu(activation(act)), [Some(gate), Some(up)])
+            Op::Mul { a, b } => self.combine(node, t, kt::Combine::Mul, [a, b]),
+            Op::Act { x, act } => self.rowwise(node, t, kt::RowOp::Act(activation(act)), [Some(x), None]),
+            Op::Glu { gate, up, act, limit } => {
+                let op = kt::RowOp::Glu(activation(act), rows::limit(limit));
+                self.rowwise(node, t, op, [Some(gate), Some(up)])
             }
             Op::Scale { x, by } => self.rowwise(node, t, kt::RowOp::Scale(Real(by)), [Some(x), None]),
             Op::SoftCap { x, cap } => self.rowwise(node, t, kt::RowOp::Softcap(Real(cap)), [Some(x), None]),
-            Op::SelectRows { x, rows: which } => {
-                if self.mode == Mode::Decode {
-                    return;
-                }
-                let (x, which) = (self.f32(x), self.input(which));
-                let cut = kt::RowCut::choose(&self.shape, k);
-                let select = |output| kt::Rowwise { k, op: kt::RowOp::Copy, indexed: true, output, cut }.into();
-                self.produce(node, t, forms(k.is_multiple_of(CHUNK)), select, &|s| match s {
-                    Slot::NTokens => Some(Operand::RowCount(rows)),
-                    Slot::NRows => Some(Operand::RowCount(Rows::Tokens)),
-                    Slot::X => Some(Operand::Buf(x)),
-                    Slot::Rows => Some(which),
-                    _ => None,
-                });
+            Op::PositionScale { x, by, every, .. } => self.position_scale(node, t, x, by, every),
+            Op::Columns { x, group, start, len } => {
+                let (groups, parts) = (graph.cols(x) / group, kt::Parts::Columns { of: group, start, len });
+                self.regroup(node, t, groups, parts, [Some(x), None]);
             }
+            Op::Concat { a, b, groups } => {
+                let parts = kt::Parts::Both { first: graph.cols(a) / groups, second: graph.cols(b) / groups };
+                self.regroup(node, t, groups, parts, [Some(a), Some(b)]);
+            }
+            Op::SelectRows { x, rows: which } => {
+                if self.mode != Mode::Decode {
+                    self.select_rows(node, t, [x, which]);
+                }
+            }
+            Op::Route { .. } => self.route(node, t),
+            Op::ExpertSum { x, routes } => self.expert_sum(node, t, [x, routes], None),
+            Op::ShortConv { .. } => self.short_conv(node, t),
+            Op::Recurrence { .. } => self.recurrence(node, t),
             Op::Rope { x, spec, .. } => {
                 let head_dim = spec.head_dim;
                 let output = kt::RopeOutput::F32;
@@ -387,10 +412,9 @@ impl<'g> Lowerer<'g> {
                     l.produce(node, t, &[Output::F32], |_| request.clone(), of)
                 });
             }
-            Op::KvStore { k, v: Some(v), positions, cache } => self.kv_store(node, [k, v, positions, cache]),
+            Op::KvStore { k, v, positions, cache } => self.kv_store(node, k, v, [positions, cache]),
             Op::Attention { .. } => self.attention(node),
-            Op::Linear { .. } => unreachable!("linear roots were handled before"),
-            _ => unreachable!("no architecture has it yet"),
+            Op::Linear { .. } | Op::ExpertLinear { .. } => unreachable!("products were handled before"),
         }
     }
 
@@ -407,25 +431,10 @@ impl<'g> Lowerer<'g> {
     }
 
     fn layer(&self, cache: Tensor) -> u32 {
-        match self.graph.cache(cache) {
-            Some(c) => c.layer,
+        match self.graph.state(cache) {
+            Some(s) => s.layer(),
             None => unreachable!("the graph's verifier holds caches to states"),
         }
-    }
-
-    fn rowwise(&mut self, node: Node, t: Tensor, op: kt::RowOp, [x, y]: [Option<Tensor>; 2]) {
-        let rows = self.rows(t);
-        let k = self.graph.cols(t);
-        let [x, y] = [x, y].map(|v| v.map(|v| self.f32(v)));
-        let forms = forms(k.is_multiple_of(CHUNK));
-        let cut = kt::RowCut::choose(&self.shape, k);
-        let request = |output| kt::Rowwise { k, op, indexed: false, output, cut }.into();
-        self.produce(node, t, forms, request, &|s| match s {
-            Slot::NTokens => Some(Operand::RowCount(rows)),
-            Slot::X => x.map(Operand::Buf),
-            Slot::Y => y.map(Operand::Buf),
-            _ => None,
-        });
     }
 }
 
@@ -447,6 +456,9 @@ fn activation(a: hrx_ir::graph::Activation) -> kt::Activation {
     match a {
         hrx_ir::graph::Activation::Silu => kt::Activation::Silu,
         hrx_ir::graph::Activation::GeluTanh => kt::Activation::GeluTanh,
-        _ => unreachable!("no architecture has it yet"),
+        hrx_ir::graph::Activation::GeluQuick => kt::Activation::GeluQuick,
+        hrx_ir::graph::Activation::Sigmoid => kt::Activation::Sigmoid,
+        hrx_ir::graph::Activation::Softplus => kt::Activation::Softplus,
+        hrx_ir::graph::Activation::ReluSquared => kt::Activation::ReluSquared,
     }
 }

@@ -1,0 +1,92 @@
+//! Products with the matrices of chosen experts: a launch has a row for each token and each of its experts, and the rows
+//! of the matrix that it reads are those of its expert.
+
+use super::{FAMILY, Linear};
+use crate::facts::{Output, TemplateError};
+use crate::slot::{Interface, Slot};
+use hrx_ir::tile::{Access, BinaryOp, Builder, Elem, Value, View};
+
+/// Which experts' matrices a product is with. Matrices lie one behind another: `[count * n, k]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Experts {
+    /// How many there are.
+    pub count: u32,
+    /// Experts of a token.
+    pub used: u32,
+    /// Whether a router names them; else expert s of a token is number s, and all are used.
+    pub routed: bool,
+    /// Whether each of a token's experts has a row of x; else a token's experts share one.
+    pub own: bool,
+    /// Whether products are multiplied by a factor of the expert.
+    pub scale: bool,
+}
+
+/// The parameters that experts add.
+pub(super) struct ExpertArgs {
+    routes: Option<View>,
+    pub scale: Option<View>,
+}
+
+/// What a row of the launch is about.
+#[derive(Clone, Copy)]
+pub(super) struct Chosen {
+    /// The expert.
+    pub expert: Value,
+    /// The first of its rows in the matrix.
+    pub first: Value,
+    /// The row of x.
+    pub x_row: Value,
+}
+
+impl Experts {
+    pub(super) fn check(&self, l: &Linear) -> Result<(), TemplateError> {
+        let unless = |ok, reason| TemplateError::unless(ok, FAMILY, format!("{self:?}"), reason);
+        let rows = u64::from(self.count) * u64::from(l.n);
+        unless(self.count > 0 && rows <= u64::from(crate::facts::MAX_EXTENT), "experts have 1 to 2^30 rows")?;
+        unless((1..=self.count).contains(&self.used) && (self.routed || self.used == self.count), "experts are used")?;
+        unless(l.tiling.tokens() == 1, "rows of a launch have different experts, so programs have one")?;
+        unless(l.gated.is_none() || !self.scale, "gated products have no scale")?;
+        unless(!l.residual && l.norm.is_none() && l.input == Output::F32, "x is f32, without norm and residual")
+    }
+
+    /// Declares the parameters that stand before x: the number of tokens where rows of x are theirs.
+    pub(super) fn declare_rows(&self, i: &mut Interface, n_rows: Value) -> [Value; 2] {
+        let n_tokens = i.index(Slot::NRows);
+        [n_tokens, if self.own { n_rows } else { n_tokens }]
+    }
+
+    /// Declares the other parameters.
+    pub(super) fn declare(&self, i: &mut Interface, n_tokens: Value) -> ExpertArgs {
+        let pairs = self.used.saturating_mul(2).into();
+        ExpertArgs {
+            routes: self.routed.then(|| i.view(Slot::Routes, Elem::F32, &[n_tokens.into(), pairs], Access::In)),
+            scale: self.scale.then(|| i.view(Slot::ExpertScale, Elem::F32, &[1.into(), self.count.into()], Access::In)),
+        }
+    }
+
+    /// What row `row` of the launch is about, for experts of `n` rows.
+    pub(super) fn chosen(&self, b: &mut Builder, a: &ExpertArgs, row: Value, n: u32) -> Chosen {
+        let used = b.index(i64::from(self.used));
+        let (token, slot) = match self.used {
+            1 => (row, b.index(0)),
+            _ => (b.div(row, used), b.binary(BinaryOp::Rem, row, used)),
+        };
+        let expert = match a.routes {
+            Some(routes) => {
+                let number = b.load(routes, &[token, slot], &[1, 1], None);
+                let number = b.convert(number, Elem::I32);
+                b.reshape(number, &[])
+            }
+            None => slot,
+        };
+        let first = crate::emit::times(b, expert, n);
+        Chosen { expert, first, x_row: if self.own { row } else { token } }
+    }
+
+    pub(super) fn tag(&self) -> String {
+        let routed = if self.routed { "" } else { "all" };
+        let own = if self.own { "own" } else { "" };
+        let scale = if self.scale { "s" } else { "" };
+        format!("_e{}u{}{routed}{own}{scale}", self.count, self.used)
+    }
+}

@@ -1,0 +1,122 @@
+//! Mixtures of experts: routes, products with chosen experts' matrices, their weighed sum.
+
+use super::{Lowerer, Operand, activation, weight_type};
+use hrx_ir::graph::{Limit, Node, Op, Scoring, Tensor};
+use hrx_templates as kt;
+use hrx_templates::{Output, Real, RowCut, Slot};
+
+/// A product with experts as its kernel sees it.
+pub(super) struct ExpertParts {
+    x: Tensor,
+    weight: Tensor,
+    n_expert: u32,
+    routes: Option<Tensor>,
+    scale: Option<Tensor>,
+    bias: Option<Tensor>,
+    up: Option<(Tensor, kt::Activation)>,
+}
+
+fn product(op: &Op) -> Option<ExpertParts> {
+    match *op {
+        Op::ExpertLinear { x, weight, n_expert, routes, scale, bias } => {
+            Some(ExpertParts { x, weight, n_expert, routes, scale, bias, up: None })
+        }
+        _ => None,
+    }
+}
+
+impl Lowerer<'_> {
+    /// The product that a root is about, if it is about one.
+    pub(super) fn expert_parts(&self, node: Node) -> Option<ExpertParts> {
+        match *self.graph.op(node) {
+            Op::Glu { gate, up, act, limit: Limit::Off } => {
+                let (gate, up) = (product(self.part_op(gate)?)?, product(self.part_op(up)?)?);
+                Some(ExpertParts { up: Some((up.weight, activation(act))), ..gate })
+            }
+            _ => product(self.graph.op(node)),
+        }
+    }
+
+    /// Products with the matrices of chosen experts.
+    pub(super) fn expert_linear(&mut self, node: Node, t: Tensor, p: &ExpertParts) {
+        let graph = self.graph;
+        let rows = self.rows(t);
+        let (k, used) = (graph.cols(p.weight), p.routes.map_or(p.n_expert, |r| graph.cols(r) / 2));
+        let n = graph.cols(t) / used;
+        let weight = weight_type(graph, p.weight);
+        let matrices = if p.up.is_some() { 2 } else { 1 };
+        let experts = kt::Experts {
+            count: p.n_expert,
+            used,
+            routed: p.routes.is_some(),
+            // With one expert there is no difference.
+            own: graph.cols(p.x) != k,
+            scale: p.scale.is_some(),
+        };
+        let tiling = kt::LinearCut::choose(&self.shape, [n, k], weight, 1, matrices);
+        let request = kt::Linear {
+            input: Output::F32,
+            gated: p.up.map(|(up, activation)| kt::Gated { up: weight_type(graph, up), activation }),
+            experts: Some(experts),
+            bias: p.bias.is_some(),
+            ..kt::Linear::new(n, k, weight, tiling)
+        };
+        let x = self.f32(p.x);
+        let routes = p.routes.map(|r| self.f32(r));
+        let (matrix, up, scale, bias) = (p.weight, p.up.map(|u| u.0), p.scale, p.bias);
+        self.produce(node, t, &[Output::F32], |_| request.clone().into(), &|s| match s {
+            Slot::NTokens => Some(Operand::RowsTimes(rows, used)),
+            Slot::NRows => Some(Operand::RowCount(rows)),
+            Slot::X => Some(Operand::Buf(x)),
+            Slot::Routes => routes.map(Operand::Buf),
+            Slot::ExpertScale => scale.map(Operand::Weight),
+            Slot::Weight(0) => Some(Operand::Weight(matrix)),
+            Slot::Weight(_) => up.map(Operand::Weight),
+            Slot::Bias => bias.map(Operand::Weight),
+            _ => None,
+        });
+    }
+
+    /// A router.
+    pub(super) fn route(&mut self, node: Node, t: Tensor) {
+        let Op::Route { logits, bias, routing } = *self.graph.op(node) else { return };
+        let (rows, experts) = (self.rows(t), self.graph.cols(logits));
+        let request = kt::Route {
+            experts,
+            used: routing.n_used,
+            scoring: match routing.scoring {
+                Scoring::Softmax => kt::Scoring::Softmax,
+                Scoring::Sigmoid => kt::Scoring::Sigmoid,
+                Scoring::SoftmaxOfChosen => kt::Scoring::SoftmaxOfChosen,
+            },
+            bias: bias.is_some(),
+            normalize: routing.normalize,
+            scale: Real(routing.scale),
+            groups: routing.groups,
+            cut: kt::Route::cut(experts),
+        };
+        let x = self.f32(logits);
+        self.produce(node, t, &[Output::F32], |_| request.clone().into(), &|s| match s {
+            Slot::NTokens => Some(Operand::RowCount(rows)),
+            Slot::X => Some(Operand::Buf(x)),
+            Slot::Bias => bias.map(Operand::Weight),
+            _ => None,
+        });
+    }
+
+    /// The weighed sum of experts' results, with a residual added where one is given.
+    pub(super) fn expert_sum(&mut self, node: Node, t: Tensor, [x, routes]: [Tensor; 2], residual: Option<Tensor>) {
+        let (rows, k) = (self.rows(t), self.graph.cols(t));
+        let used = self.graph.cols(routes) / 2;
+        let cut = RowCut::choose(&self.shape, k);
+        let request = kt::ExpertSum { k, used, residual: residual.is_some(), cut };
+        let (x, routes, residual) = (self.f32(x), self.f32(routes), residual.map(|r| self.f32(r)));
+        self.produce(node, t, &[Output::F32], |_| request.clone().into(), &|s| match s {
+            Slot::NTokens => Some(Operand::RowCount(rows)),
+            Slot::X => Some(Operand::Buf(x)),
+            Slot::Routes => Some(Operand::Buf(routes)),
+            Slot::Residual => residual.map(Operand::Buf),
+            _ => None,
+        });
+    }
+}
