@@ -167,7 +167,7 @@ fn lowered(made: &[Made]) -> Lowered {
         });
     }
     let output = bufs.keys().next_back().expect("a step");
-    Lowered { steps, bufs, ropes: RopeTables::default(), caches: Vec::new(), output }
+    Lowered { steps, bufs, ropes: RopeTables::default(), output }
 }
 
 proptest! {
