@@ -513,6 +513,28 @@ fn floats(add: Add<'_>) {
     add("s_mul_f16", row(1, &[1, 1], |a, b, _, _| to_half(half(a as u32) * half(b as u32)).into()));
     add("s_min_f16", row(1, &[1, 1], |a, b, _, _| to_half(min(false, half(a as u32), half(b as u32))).into()));
     add("s_max_f16", row(1, &[1, 1], |a, b, _, _| to_half(max(false, half(a as u32), half(b as u32))).into()));
+    macro_rules! halves {
+        ($($name:literal: |$a:ident| $e:expr;)*) => {
+            $(add($name, row(1, &[1], |a, _, _, _| {
+                let $a = half(a as u32);
+                to_half($e).into()
+            }));)*
+        };
+    }
+    halves! {
+        "s_ceil_f16": |a| a.ceil();
+        "s_floor_f16": |a| a.floor();
+        "s_trunc_f16": |a| a.trunc();
+        "s_rndne_f16": |a| a.round_ties_even();
+    }
+    add("s_minimum_f16", row(1, &[1, 1], |a, b, _, _| to_half(minimum(half(a as u32), half(b as u32))).into()));
+    add("s_maximum_f16", row(1, &[1, 1], |a, b, _, _| to_half(maximum(half(a as u32), half(b as u32))).into()));
+    add(
+        "s_fmac_f16",
+        with_dst(row(1, &[1, 1], |a, b, d, _| {
+            crate::exec::number::fma_half(half(a as u32), half(b as u32), half(d as u32)).into()
+        })),
+    );
     macro_rules! compared {
         ($($name:literal: |$a:ident, $b:ident| $e:expr;)*) => {
             $(add(concat!("s_cmp_", $name, "_f32"), float(scc(row(0, &[1, 1], |a, b, _, c| {

@@ -35,6 +35,8 @@ const FREE: &[&str] = &[
     "v_mad_u32_u16",
     "v_mad_i32_i16",
     "v_pack_b32_f16",
+    "v_cvt_pk_norm_",
+    "v_cvt_pknorm_",
     "v_dot2_",
     "v_wmma_",
     "s_round_mode",
