@@ -326,6 +326,8 @@ pub struct Mem {
     pub idxen: bool,
     /// Whether 64 bits of vaddr are an address.
     pub wide: bool,
+    /// Whether what is loaded goes to LDS, from where M0 says on, a word for each lane.
+    pub to_lds: bool,
 }
 
 /// An access of lanes to LDS.
@@ -396,6 +398,13 @@ pub enum Control {
     RoundMode(u32),
     DenormMode(u32),
     Trap,
+    /// A move in which M0 is added to the number of the source, or else of the result: so many words.
+    Relative {
+        to: u16,
+        from: SSrc,
+        words: u8,
+        source: bool,
+    },
     /// What makes writes of other workgroups visible.
     Acquire,
     Time(u16, u8),

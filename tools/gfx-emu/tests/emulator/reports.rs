@@ -276,10 +276,10 @@ fn unknown_instructions_are_errors_when_they_are_reached() {
     let skipped =
         assemble(Shape::of(RDNA3), "s_branch 1\ns_ttracedata\ns_trap 2\ns_nop 0\n".replace("s_trap 2\n", "").as_str());
     assert!(bench.launch(&skipped, 1, 32).is_ok());
-    let reached = assemble(Shape::of(RDNA3), "v_movrels_b32 v0, v1\n");
+    let reached = assemble(Shape::of(RDNA3), "v_swaprel_b32 v0, v1\n");
     let error = bench.launch(&reached, 1, 32).expect_err("not known");
     assert!(matches!(error, Error::Instruction { .. }), "{error}");
-    assert!(error.to_string().contains("v_movrels_b32"), "{error}");
+    assert!(error.to_string().contains("v_swaprel_b32"), "{error}");
 }
 
 #[test]

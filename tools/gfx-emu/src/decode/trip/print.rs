@@ -356,7 +356,7 @@ fn pairs(x: &str, y: &str, Pair { ops, .. }: &Pair, context: &Context<'_>) -> Ve
 fn lanes(l: &Lanes) -> Vec<String> {
     let count = match l.op {
         LaneOp::ReadFirst | LaneOp::Halves | LaneOp::Swap | LaneOp::Swap16 | LaneOp::Swap32 | LaneOp::Swizzle => 1,
-        LaneOp::Special(_) => 1,
+        LaneOp::Special(_) | LaneOp::Relative { .. } => 1,
         LaneOp::Permute16 { .. } => 3,
         _ => 2,
     };
@@ -438,7 +438,9 @@ fn memory(m: &Mem, context: &Context<'_>) -> String {
     let loads = matches!(m.op, MemOp::Load { .. });
     let mut text;
     if m.space == Space::Buffer {
-        operands.push(data.unwrap_or_else(|| vector(m.dst, words)));
+        if !m.to_lds {
+            operands.push(data.unwrap_or_else(|| vector(m.dst, words)));
+        }
         operands.push(vaddr(1 + u16::from(m.offen && m.idxen)));
         operands.push(scalar::register(m.saddr.unwrap_or(0), 4));
         operands.push(scalar::source(m.soffset));
@@ -446,7 +448,7 @@ fn memory(m: &Mem, context: &Context<'_>) -> String {
         text += if m.idxen { " idxen" } else { "" };
         text += if m.offen { " offen" } else { "" };
     } else {
-        if loads || returns {
+        if (loads || returns) && !m.to_lds {
             operands.push(vector(m.dst, words));
         }
         operands.push(vaddr(1 + u16::from(m.wide)));
@@ -460,6 +462,9 @@ fn memory(m: &Mem, context: &Context<'_>) -> String {
         text = operands.join(", ");
     }
     text += &offset(m.offset);
+    if m.to_lds && m.space == Space::Buffer {
+        text += " lds";
+    }
     if returns {
         text += match context.generation {
             Generation::Gfx12 => " th:TH_ATOMIC_RETURN",
