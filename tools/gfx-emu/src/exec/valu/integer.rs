@@ -154,7 +154,7 @@ pub fn rows(add: Add<'_>) {
         "v_lerp_u8",
         row!(W(W a, W b, W c) (0..4).fold(0, |all, i| {
             let byte = |x: u32| x >> (8 * i) & 0xff;
-            all | (byte(a) + byte(b) + (byte(c) & 1)) / 2 << (8 * i)
+            all | ((byte(a) + byte(b) + (byte(c) & 1)) / 2) << (8 * i)
         })),
     );
     add("v_sad_hi_u8", row!(W(W a, W b, W c) (sad(a, b, 0, 8) << 16).wrapping_add(c)));
