@@ -1,8 +1,8 @@
 //! Kernels as the bytes that a GPU would run, in the emulator of GPUs.
 
 use crate::host::{Buffers, Input};
+use gfx_emu::Run;
 use gfx_emu::verify::Verifier;
-use gfx_emu::{Kind, Run};
 use hrx_compiler::target::amd::{self, Chip};
 use hrx_ir::tile::Kernel;
 

@@ -35,7 +35,7 @@ pub enum Problem {
     #[error(transparent)]
     Gguf(#[from] GgufError),
     /// There is no such architecture.
-    #[error("unknown architecture `{found}`, want one of {}", names())]
+    #[error("unknown architecture `{found}`, want one of {} (docs/models.md says which models these are)", names())]
     UnknownArchitecture {
         /// The name in the file.
         found: String,

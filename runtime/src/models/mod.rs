@@ -6,25 +6,24 @@
 //! tensors  ── builder ─┘
 //! ```
 //!
-//! * [`ModelConfig`] is what the metadata says, checked.
+//! * [`ModelConfig`] is what the metadata says, checked; `keys` reads it.
 //! * `builder` looks tensors up by name and shape, and keeps account of those used.
-//! * `blocks` has the parts that architectures are made of: attention, feed-forward network, the decoder around them.
-//! * One module an architecture says which parts it has. [`ARCHITECTURES`] lists them.
+//! * `blocks` has the parts that architectures are made of, a module a kind: attention, mixtures of experts, recurrences,
+//!   the decoder around them.
+//! * `arch` has a module an architecture, which says which parts it has. [`ARCHITECTURES`] is the table of them.
 //! * [`GgufRows`] gives a graph's weights to the interpreter.
 //!
-//! To add an architecture: a module with a `build` function, a row in [`ARCHITECTURES`], and a golden model for
-//! `tests/golden_graph.rs`.
+//! To add an architecture: a module in `arch`, a row in its table, and a golden model. CONTRIBUTING.md has the steps.
 //!
 //! The names of keys and tensors are those of the GGUF specification and of the files that converters write.
 
+mod arch;
 mod blocks;
 mod builder;
 mod config;
 mod error;
-mod gemma3;
-mod llama;
-mod qwen2;
-mod qwen3;
+mod keys;
+mod rope;
 mod rows;
 
 #[cfg(test)]
@@ -36,24 +35,12 @@ use builder::ModelBuilder;
 use hrx_ir::graph::Graph;
 use std::path::Path;
 
-pub use config::{ModelConfig, RopeConfig};
+pub use arch::{ARCHITECTURES, Architecture};
+pub use config::ModelConfig;
 pub use error::{ModelError, Problem};
+pub use keys::PerLayer;
+pub use rope::RopeConfig;
 pub use rows::{GgufRows, weight_content};
-
-/// A kind of model: its name in `general.architecture` and how its graph is built.
-pub struct Architecture {
-    /// The name.
-    pub name: &'static str,
-    build: fn(&mut ModelBuilder<'_>) -> Result<(), Problem>,
-}
-
-/// All architectures.
-pub static ARCHITECTURES: &[Architecture] = &[
-    Architecture { name: "llama", build: llama::build },
-    Architecture { name: "qwen2", build: qwen2::build },
-    Architecture { name: "qwen3", build: qwen3::build },
-    Architecture { name: "gemma3", build: gemma3::build },
-];
 
 /// A model: its sizes, and the graph of one step.
 #[derive(Clone, Debug)]

@@ -29,9 +29,10 @@ impl WeightSource for GgufRows<'_> {
         let info = self.0.tensor(name).ok_or("the file has no such tensor")?;
         let ty = info.ggml_type();
         let content = weight_content(ty).ok_or_else(|| format!("type {ty} can't be read"))?;
-        let n = info.dim(0);
-        if n != out.len() as u64 {
-            return Err(format!("rows have {n} elements, {} are wanted", out.len()));
+        // Rows are neighbours in the file, so that a tensor can be read with longer or shorter ones.
+        let (own, n) = (info.dim(0), out.len() as u64);
+        if n == 0 || !(n.is_multiple_of(own) || own.is_multiple_of(n)) {
+            return Err(format!("rows have {own} elements, {n} are wanted"));
         }
         let bytes = ty.bytes_for(n).ok_or("a row is no whole number of blocks")? as usize;
         let at = bytes * row as usize;

@@ -229,8 +229,8 @@ impl<'a> Engine<'a> {
                 "n_vocab": config.n_vocab,
                 "n_embd": config.n_embd,
                 "n_layer": config.n_layer,
-                "n_head": config.n_head,
-                "n_kv_head": config.n_kv_head,
+                "n_head": config.n_head.max(),
+                "n_kv_head": config.n_kv_head.max(),
                 "n_ctx_train": config.n_ctx_train,
             },
         });

@@ -123,6 +123,8 @@ impl Code {
 /// What the emulator makes of an instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Surveyed {
+    /// Where it starts in the code.
+    pub offset: usize,
     /// Its mnemonic, without the suffix for the encoding; of two operations, the first's.
     pub name: String,
     /// Its disassembly.
@@ -146,7 +148,13 @@ pub fn survey(chip: &Chip, wave: u32, code: &[u8]) -> std::result::Result<Vec<Su
         let word = line.bytes.first_chunk().map_or(0, |w| u32::from_le_bytes(*w));
         let inst = asm::Inst::parse(line.offset, line.bytes.len(), &line.text);
         let unknown = body(&inst.ops, &context, word, (line.offset + line.bytes.len()) as u32).err();
-        Surveyed { name: inst.name().into(), class: class::class(inst.name()), text: line.text, unknown }
+        Surveyed {
+            offset: line.offset,
+            name: inst.name().into(),
+            class: class::class(inst.name()),
+            text: line.text,
+            unknown,
+        }
     });
     Ok(surveyed.collect())
 }

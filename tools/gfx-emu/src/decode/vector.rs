@@ -6,15 +6,17 @@ use super::names::canonical;
 use super::simple::{Needs, Simple};
 use super::source::{scalar_register, source, vector_register};
 use super::{Context, Result};
-use crate::exec::matrix::{self, Places, Product};
+use crate::exec::matrix::form::{self, Broadcast, Element, Form};
+use crate::exec::matrix::{self, Product};
 use crate::exec::{LaneOp, mode, valu};
 use hrx_compiler::hsaco::Generation;
 use hrx_compiler::inspect::asm::{Op, Written};
+use hrx_compiler::target::amd::MatrixOp;
 
 /// Any vector instruction.
 pub fn vector(op: &Op, context: &Context<'_>) -> Result<Body> {
-    if let Some(matrix) = context.chip.matrix_ops.iter().find(|m| m.mnemonic == op.name && m.wave == context.wave) {
-        return product(op, matrix, context).map(|p| Body::Matrix(Box::new(p)));
+    if ["v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_"].iter().any(|start| op.name.starts_with(start)) {
+        return product(op, context).map(|p| Body::Matrix(Box::new(p)));
     }
     if let Some(lanes) = lanes(op)? {
         return Ok(Body::Lanes(Box::new(lanes)));
@@ -214,41 +216,63 @@ fn lanes(op: &Op) -> Result<Option<Lanes>> {
     Ok(Some(Lanes { op: lane_op, dst, src, inactive: flag(0), zero: flag(1), imm: 0 }))
 }
 
-fn product(op: &Op, matrix: &'static hrx_compiler::target::amd::MatrixOp, context: &Context<'_>) -> Result<Product> {
+fn product(op: &Op, context: &Context<'_>) -> Result<Product> {
     let register =
         |at: usize| op.written.get(at).and_then(vector_register).ok_or("a factor that is no vector register");
-    for (name, least) in [("cbsz", 0), ("abid", 0), ("blgp", 0)] {
-        // Broadcasts of blocks, and negations of binary64.
-        if op.modifier(name).is_some_and(|n| n != least) {
-            return Err(format!("{name} of a matrix product"));
-        }
-    }
     if op.modifiers.iter().any(|m| m.contains("scale")) {
         return Err("scales of a matrix product".into());
     }
-    let c = source(op.written.get(3).ok_or("no sum")?, Ty::W)?;
-    let mut acc = matrix::acc(&c).ok_or("a sum in scalar registers")?;
-    if let (matrix::Acc::K(bits), 16) = (&mut acc, matrix.acc.bits()) {
-        *bits = source(&op.written[3], Ty::H)?.bits[0];
-    }
     let bit = |name: &str, at: usize| op.list(name).and_then(|l| l.get(at).copied()).is_some_and(|n| n != 0);
-    let integer = matrix.acc == hrx_compiler::target::amd::MatrixType::I32;
+    let number = |name: &str| op.modifier(name).unwrap_or(0);
+    let broadcast = Broadcast { cbsz: number("cbsz"), abid: number("abid"), blgp: number("blgp") };
+    let is_chips = |m: &&MatrixOp| m.mnemonic == op.name && form::is_for(m, context.wave, context.generation);
+    let form = match context.chip.matrix_ops.iter().find(is_chips) {
+        Some(matrix) => {
+            if broadcast != Broadcast::default() {
+                return Err("lanes of a matrix product from others".into());
+            }
+            let high = matrix.acc.bits() == 16 && context.generation == Generation::Gfx11 && bit("op_sel", 2);
+            Form::of_chip(matrix, context.wave, high)
+        }
+        None => Form::of_name(&op.name, broadcast).ok_or_else(|| format!("no product {}", op.name))?,
+    };
+    let [_, _, acc] = form.types;
+    let sparse = !form.index.is_empty();
+    if sparse && broadcast.blgp != 0 {
+        return Err("lanes of a sparse product from others".into());
+    }
+    // A sparse product adds to its result, and has indices in the last operand.
+    let (at, index) = if sparse { (0, Some(register(3)?)) } else { (3, None) };
+    let written = op.written.get(at).ok_or("no sum")?;
+    let c = source(written, Ty::W)?;
+    let mut sum = matrix::acc(&c).ok_or("a sum in scalar registers")?;
+    if let (matrix::Acc::K(bits), 16) = (&mut sum, acc.bits()) {
+        *bits = source(written, Ty::H)?.bits[0];
+    }
+    let integer = acc == Element::I32;
     let signed = [bit("neg_lo", 0), bit("neg_lo", 1)];
-    if !integer && (0..2).any(|i| bit("neg_lo", i) != bit("neg_hi", i)) {
+    if !integer && (0..2).any(|i| bit("neg_lo", i) != bit("neg_hi", i)) && acc != Element::F64 {
         return Err("factors of which one half is negated".into());
     }
-    let high = matrix.acc.bits() == 16 && context.generation == Generation::Gfx11 && bit("op_sel", 2);
+    let neg = [signed[0], signed[1], bit("neg_lo", 2)];
+    let neg = match acc {
+        _ if integer => [false; 3],
+        // Lists of other names.
+        Element::F64 => [bit("neg", 0), bit("neg", 1), bit("neg", 2)],
+        _ => neg,
+    };
     Ok(Product {
-        op: matrix,
         dst: register(0)?,
         a: register(1)?,
         b: register(2)?,
-        c: acc,
+        c: sum,
         signed,
-        neg: if integer { [false; 3] } else { [signed[0], signed[1], bit("neg_lo", 2)] },
+        neg,
         abs: !integer && bit("neg_hi", 2),
         clamp: op.has("clamp"),
         fnuz: context.fnuz,
-        places: Places::new(matrix, high),
+        index,
+        broadcast,
+        form,
     })
 }

@@ -99,11 +99,17 @@ struct Case {
     signs: [i64; 3],
     /// Whether the sum is the constant 1.
     constant: bool,
+    /// The blocks that each block takes A and B of.
+    sources: [fn(usize) -> usize; 2],
+}
+
+const fn same(block: usize) -> usize {
+    block
 }
 
 impl Case {
     const fn new(text: &'static str, dims: [usize; 4], types: [El; 3], factor: Where, result: Where) -> Case {
-        Case { text, dims, types, factor, result, half: None, signs: [1; 3], constant: false }
+        Case { text, dims, types, factor, result, half: None, signs: [1; 3], constant: false, sources: [same; 2] }
     }
 }
 
@@ -136,7 +142,11 @@ fn pack(words: &mut [u32], lanes: usize, lane: usize, element: usize, ty: El, ha
 }
 
 fn check(chip: &'static str, case: &Case) {
-    let lanes = if chip.starts_with("gfx9") { 64 } else { 32 };
+    run(chip, case, if chip.starts_with("gfx9") { 64 } else { 32 });
+}
+
+/// In waves of so many lanes.
+fn run(chip: &'static str, case: &Case, lanes: usize) {
     let [m, n, k, blocks] = case.dims;
     let [ta, tb, tc] = case.types;
     let mut numbers = Numbers(case.text.len() as u64 * 7 + 1);
@@ -144,7 +154,7 @@ fn check(chip: &'static str, case: &Case) {
     let b = numbers.matrix(blocks * n * k, tb);
     let c = numbers.matrix(blocks * m * n, tc);
     // Elements of a lane: all of a matrix are in some lane, those of gfx11's factors in two.
-    let twice = if chip.starts_with("gfx11") { 2 } else { 1 };
+    let twice = if chip.starts_with("gfx11") { lanes / 16 } else { 1 };
     let factor_elements = [blocks * m * k * twice / lanes, blocks * n * k * twice / lanes];
     let results = blocks * m * n / lanes;
     let regs = |elements: usize, ty: El, alone: bool| {
@@ -176,16 +186,19 @@ fn check(chip: &'static str, case: &Case) {
     let mut bench = Bench::new(chip);
     bench.words(&words.concat());
     let out = bench.words(&vec![0; counts[2] * lanes]);
-    let run = bench.launch(&assemble(Shape { kernarg: 16, ..Shape::of(chip) }, &text), 1, lanes as u32);
+    let wide = lanes == 64 && chip.starts_with("gfx1");
+    let directives = if wide { ".amdhsa_wavefront_size32 0" } else { "" };
+    let run = bench.launch(&assemble(Shape { kernarg: 16, directives, ..Shape::of(chip) }, &text), 1, lanes as u32);
     let run = run.unwrap_or_else(|e| panic!("{chip}: {}: {e}", case.text));
     assert!(run.reports.is_empty(), "{:#?}", run.reports);
     let got = bench.read(out, counts[2] * lanes);
     for lane in 0..lanes {
         for e in 0..results {
             let (row, column) = (case.result)(lane, e);
-            let of_block = row / m * n + column;
-            let sum: i64 =
-                (0..k).map(|at| case.signs[0] * a[row * k + at] * case.signs[1] * b[of_block * k + at]).sum();
+            let [of_a, of_b] = case.sources.map(|source| source(row / m));
+            let (row_a, column_b) = (of_a * m + row % m, of_b * n + column);
+            let product = |at: usize| case.signs[0] * a[row_a * k + at] * case.signs[1] * b[column_b * k + at];
+            let sum: i64 = (0..k).map(product).sum();
             let start = if case.constant { 1 } else { c[row * n + column] };
             let want = sum + case.signs[2] * start;
             let at = match case.half {
@@ -267,6 +280,8 @@ fn wmma_of_gfx11() {
     ] {
         check("gfx1100", &case);
         check("gfx1151", &case);
+        // Of 64 lanes, sixteen hold a row of the result, and factors are there four times.
+        run("gfx1100", &Case { result: |lane, e| (4 * e + lane / 16, lane % 16), ..case }, 64);
     }
 }
 
@@ -295,6 +310,140 @@ fn wmma_of_gfx12() {
         },
     ] {
         check("gfx1201", &case);
+    }
+}
+
+#[test]
+fn mfma_of_several_blocks() {
+    use El::*;
+    // Blocks of a lane's factors and of its results.
+    let four: Where = |l, e| (l % 4 + l / 4 * 4, e);
+    let sixteen: Where = |l, e| (l % 16 + l / 16 * 16, e);
+    let large: Where = |l, e| (l % 32 + l / 32 * 32, e);
+    let result4: Where = |l, e| (l / 4 * 4 + e, l % 4);
+    let result16: Where = |l, e| (e / 4 * 16 + l / 16 * 4 + e % 4, l % 16);
+    let result32: Where = |l, e| (e / 16 * 32 + e % 16 / 4 * 8 + l / 32 * 4 + e % 4, l % 32);
+    let of4 = |text, k, types| Case::new(text, [4, 4, k, 16], types, four, result4);
+    let of16 = |text, k, types| Case::new(text, [16, 16, k, 4], types, sixteen, result16);
+    let of32 = |text, k, types| Case::new(text, [32, 32, k, 2], types, large, result32);
+    for case in [
+        of4("v_mfma_f32_4x4x4_16b_f16 {d}, {a}, {b}, {c}", 4, [F16, F16, F32]),
+        of4("v_mfma_f32_4x4x4_16b_bf16 {d}, {a}, {b}, {c}", 4, [Bf16, Bf16, F32]),
+        of4("v_mfma_f32_4x4x1_16b_f32 {d}, {a}, {b}, {c}", 1, [F32, F32, F32]),
+        of4("v_mfma_i32_4x4x4_16b_i8 {d}, {a}, {b}, {c}", 4, [I8, I8, I32]),
+        of16("v_mfma_f32_16x16x4_4b_f16 {d}, {a}, {b}, {c}", 4, [F16, F16, F32]),
+        of16("v_mfma_f32_16x16x1_4b_f32 {d}, {a}, {b}, {c}", 1, [F32, F32, F32]),
+        of16("v_mfma_i32_16x16x4_4b_i8 {d}, {a}, {b}, {c}", 4, [I8, I8, I32]),
+        of32("v_mfma_f32_32x32x4_2b_bf16 {d}, {a}, {b}, {c}", 4, [Bf16, Bf16, F32]),
+        of32("v_mfma_f32_32x32x1_2b_f32 {d}, {a}, {b}, {c}", 1, [F32, F32, F32]),
+        of32("v_mfma_i32_32x32x4_2b_i8 {d}, {a}, {b}, {c}", 4, [I8, I8, I32]),
+        // Four blocks in a group take its second one; lanes of B are 16 further.
+        Case {
+            sources: [|block| block & !3 | 1, same],
+            ..of4("v_mfma_f32_4x4x4_16b_f16 {d}, {a}, {b}, {c} cbsz:2 abid:1", 4, [F16, F16, F32])
+        },
+        Case {
+            sources: [same, |block| (block + 4) % 16],
+            ..of4("v_mfma_f32_4x4x4_16b_f16 {d}, {a}, {b}, {c} blgp:3", 4, [F16, F16, F32])
+        },
+        Case {
+            sources: [same, |_| 2],
+            ..of16("v_mfma_f32_16x16x4_4b_f16 {d}, {a}, {b}, {c} blgp:6", 4, [F16, F16, F32])
+        },
+    ] {
+        check("gfx942", &case);
+    }
+}
+
+#[test]
+fn mfma_of_wide_numbers() {
+    use El::*;
+    let wide = Case::new(
+        "v_mfma_f64_16x16x4_f64 {d}, {a}, {b}, {c}",
+        [16, 16, 4, 1],
+        [F64, F64, F64],
+        |l, _| (l % 16, l / 16),
+        |l, e| (4 * e + l / 16, l % 16),
+    );
+    check("gfx942", &wide);
+    check("gfx942", &Case { signs: [1, -1, 1], text: "v_mfma_f64_16x16x4_f64 {d}, {a}, {b}, {c} neg:[0,1,0]", ..wide });
+    let small = Case::new(
+        "v_mfma_f64_4x4x4_4b_f64 {d}, {a}, {b}, {c}",
+        [4, 4, 4, 4],
+        [F64, F64, F64],
+        |l, _| (l / 4 % 4 * 4 + l % 4, l / 16),
+        |l, _| (l / 4 % 4 * 4 + l / 16, l % 4),
+    );
+    check("gfx942", &small);
+    let short = Case::new(
+        "v_mfma_f32_16x16x8_xf32 {d}, {a}, {b}, {c}",
+        [16, 16, 8, 1],
+        [F32, F32, F32],
+        |l, e| (l % 16, l / 16 * 2 + e),
+        |l, e| (l / 16 * 4 + e, l % 16),
+    );
+    check("gfx942", &short);
+}
+
+/// Sparse products: of four elements of A, the two that an index chooses are there.
+#[test]
+fn smfmac_of_gfx942() {
+    for (text, held, bits, part) in [
+        ("v_smfmac_f32_16x16x32_f16 v[40:43], v[10:11], v[20:23], v30", 4, 16, 0),
+        ("v_smfmac_f32_16x16x32_f16 v[40:43], v[10:11], v[20:23], v30 abid:3", 4, 16, 3),
+        ("v_smfmac_i32_16x16x64_i8 v[40:43], v[10:11], v[20:23], v30 abid:1", 8, 8, 1),
+    ] {
+        let groups = 4;
+        let k = 2 * held * groups;
+        let ty = if bits == 16 { El::F16 } else { El::I8 };
+        let acc = if bits == 16 { El::F32 } else { El::I32 };
+        let mut numbers = Numbers(text.len() as u64);
+        let mut a = vec![0; 16 * k];
+        let b = numbers.matrix(16 * k, ty);
+        let c = numbers.matrix(256, acc);
+        let lanes = 64;
+        let mut words = [vec![0; 2 * lanes], vec![0; 4 * lanes], vec![0; lanes], vec![0; 4 * lanes]];
+        for lane in 0..lanes {
+            let (row, group) = (lane % 16, lane / 16);
+            for e in 0..held {
+                // Pairs of different places among four, the lower one first.
+                let pair = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]][(row + e / 2 + group) % 6];
+                let which = pair[e % 2];
+                let value = ty.fit(numbers.next());
+                a[row * k + group * 2 * held + e / 2 * 4 + which] = value;
+                pack(&mut words[0], lanes, lane, e, ty, None, ty.encode(value));
+                words[2][lane] |= (which as u32) << (2 * (part * held + e));
+            }
+            for e in 0..2 * held {
+                pack(&mut words[1], lanes, lane, e, ty, None, ty.encode(b[row * k + group * 2 * held + e]));
+            }
+            for e in 0..4 {
+                pack(&mut words[3], lanes, lane, e, acc, None, acc.encode(c[(group * 4 + e) * 16 + row]));
+            }
+        }
+        let mut code = String::from(
+            "s_load_dwordx4 s[4:7], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\nv_and_b32 v0, 0x3ff, v0\nv_lshlrev_b32 v1, 2, v0\n",
+        );
+        for register in [10, 11, 20, 21, 22, 23, 30, 40, 41, 42, 43] {
+            code += &format!("global_load_dword v{register}, v1, s[4:5]\nv_add_u32 v1, 0x100, v1\n");
+        }
+        code += &format!("s_waitcnt vmcnt(0)\n{text}\nv_lshlrev_b32 v1, 2, v0\n");
+        for register in 40..44 {
+            code += &format!("global_store_dword v1, v{register}, s[6:7]\nv_add_u32 v1, 0x100, v1\n");
+        }
+        let mut bench = Bench::new("gfx942");
+        bench.words(&words.concat());
+        let out = bench.words(&vec![0; 4 * lanes]);
+        let run = bench.launch(&assemble(Shape { kernarg: 16, ..Shape::of("gfx942") }, &code), 1, 64).expect("runs");
+        assert!(run.reports.is_empty(), "{:#?}", run.reports);
+        let got = bench.read(out, 4 * lanes);
+        for lane in 0..lanes {
+            for e in 0..4 {
+                let (row, column) = (lane / 16 * 4 + e, lane % 16);
+                let sum: i64 = (0..k).map(|at| a[row * k + at] * b[column * k + at]).sum();
+                assert_eq!(acc.decode(got[e * lanes + lane].into()), c[row * 16 + column] + sum, "{text}: {lane}, {e}");
+            }
+        }
     }
 }
 

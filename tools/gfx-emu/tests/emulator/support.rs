@@ -48,7 +48,8 @@ pub fn chip(name: &str) -> &'static Chip {
 /// A code object with the kernel `k`. The text must not end it.
 pub fn assemble(shape: Shape, text: &str) -> Vec<u8> {
     let Shape { chip, lds, scratch, kernarg, directives } = shape;
-    let wave32 = chip.starts_with("gfx1");
+    let wide = directives.contains("wavefront_size32 0");
+    let wave32 = chip.starts_with("gfx1") && !wide;
     let new = ["gfx90a", "gfx942", "gfx950"].contains(&chip);
     let mut more = format!("{directives}\n");
     if !directives.contains("float_denorm_mode_32") {
@@ -71,7 +72,11 @@ pub fn assemble(shape: Shape, text: &str) -> Vec<u8> {
     with_folder(|folder| {
         let path = |name: &str| folder.join(name);
         std::fs::write(path("in.s"), source).expect("the source");
-        let features = if chip.starts_with("gfx11") || chip.starts_with("gfx12") { "+real-true16" } else { "" };
+        let features = if chip.starts_with("gfx11") || chip.starts_with("gfx12") {
+            if wide { "+real-true16,+wavefrontsize64,-wavefrontsize32" } else { "+real-true16" }
+        } else {
+            ""
+        };
         let mc = ["--triple=amdgcn-amd-amdhsa".into(), format!("-mcpu={chip}"), format!("-mattr={features}")];
         run(Command::new(tool("llvm-mc")).args(mc).args(["-filetype=obj", "in.s", "-o", "in.o"]).current_dir(folder));
         run(Command::new(tool("ld.lld")).args(["-shared", "in.o", "-o", "out.hsaco"]).current_dir(folder));

@@ -5,10 +5,9 @@ use crate::decode::Context;
 use crate::decode::inst::{
     ACCUMULATORS, Body, Dpp, Ds, Lanes, Mem, Pair, Put, Reg, Rest, Select, Space, Ty, VSrc, Valu,
 };
-use crate::exec::matrix::{Acc, Product};
+use crate::exec::matrix::{Acc, Broadcast, Element, Product};
 use crate::exec::{LaneOp, MemOp};
 use hrx_compiler::hsaco::Generation;
-use hrx_compiler::target::amd::MatrixType;
 
 /// Ways to write an instruction, given its mnemonics (two of a pair).
 pub fn candidates(mnemonics: &[&str], body: &Body, context: &Context<'_>, next: u32) -> Vec<String> {
@@ -377,20 +376,27 @@ fn lanes(l: &Lanes) -> Vec<String> {
 }
 
 fn product(p: &Product, context: &Context<'_>) -> String {
-    let [factor, result] = p.registers();
-    let c = match p.c {
-        Acc::V(first) => vector(first, result),
-        Acc::K(bits) => constant([bits; 2], if p.op.acc.bits() == 16 { Ty::H } else { Ty::F }),
+    let [a, b, result] = p.form.registers;
+    let [_, _, acc] = p.form.types;
+    let c = match (p.index, p.c) {
+        (Some(index), _) => vector(index, 1),
+        (None, Acc::V(first)) => vector(first, result),
+        (None, Acc::K(bits)) => constant([bits; 2], if acc.bits() == 16 { Ty::H } else { Ty::F }),
     };
-    let mut text = [vector(p.dst, result), vector(p.a, factor), vector(p.b, factor), c].join(", ");
-    let integer = p.op.acc == MatrixType::I32;
-    let high =
-        p.places.result.iter().any(|place| place.shift != 0) && !p.places.result.iter().any(|place| place.shift == 0);
-    if high {
+    let mut text = [vector(p.dst, result), vector(p.a, a), vector(p.b, b), c].join(", ");
+    let mfma = matches!(context.generation, Generation::Gfx9 | Generation::Gfx90a);
+    if acc.bits() == 16 && p.form.result.iter().all(|place| place.shift != 0) {
         text += &list("op_sel", &[false, false, true]);
     }
-    let mfma = matches!(context.generation, Generation::Gfx9 | Generation::Gfx90a);
-    if integer {
+    let Broadcast { cbsz, abid, blgp } = p.broadcast;
+    for (name, n) in [("cbsz", cbsz), ("abid", abid), ("blgp", blgp)] {
+        if n != 0 {
+            text += &format!(" {name}:{n}");
+        }
+    }
+    if mfma && acc == Element::F64 && p.neg != [false; 3] {
+        text += &list("neg", &p.neg);
+    } else if acc == Element::I32 {
         if p.signed != [false; 2] && !mfma {
             text += &list("neg_lo", &[p.signed[0], p.signed[1], false]);
         }

@@ -52,6 +52,9 @@ fn is_small(x: f64) -> bool {
 }
 
 /// v_div_scale_f32: brings `which` (numerator or denominator) to where a division works without overflow.
+///
+/// The manuals scale the denominator up where both its reciprocal and the quotient are subnormal. It overflows then, and
+/// every such quotient would be NaN; down is what gives the quotient that the instructions behind expect.
 fn div_scale(which: f32, denominator: f32, numerator: f32) -> (f32, bool) {
     let (d, n) = (f64::from(denominator), f64::from(numerator));
     let is = |x: f32| which.to_bits() == x.to_bits();
@@ -62,7 +65,7 @@ fn div_scale(which: f32, denominator: f32, numerator: f32) -> (f32, bool) {
     } else if denominator.is_subnormal() {
         (scale(which, 64), false)
     } else if is_small(1.0 / d) && is_small(n / d) {
-        (if is(denominator) { scale(which, 64) } else { which }, true)
+        (if is(denominator) { scale(which, -64) } else { which }, true)
     } else if is_small(1.0 / d) {
         (scale(which, -64), false)
     } else if is_small(n / d) {
@@ -84,7 +87,7 @@ fn div_scale_wide(which: f64, denominator: f64, numerator: f64) -> (f64, bool) {
     } else if denominator.is_subnormal() {
         (scale_wide(which, 128), false)
     } else if is_small(1.0 / denominator) && is_small(numerator / denominator) {
-        (if is(denominator) { scale_wide(which, 128) } else { which }, true)
+        (if is(denominator) { scale_wide(which, -128) } else { which }, true)
     } else if is_small(1.0 / denominator) {
         (scale_wide(which, -128), false)
     } else if is_small(numerator / denominator) {
