@@ -209,14 +209,13 @@ impl<'a> ModelBuilder<'a> {
 
     /// The heads of a layer's attention.
     pub(crate) fn heads(&self, layer: u32) -> Result<Heads, Problem> {
+        self.heads_of(layer, [self.config.head_dim, self.config.value_dim])
+    }
+
+    /// The heads of a layer's attention, where keys and values have these lengths.
+    pub(crate) fn heads_of(&self, layer: u32, [head_dim, value_dim]: [u32; 2]) -> Result<Heads, Problem> {
         let (keys, c) = (self.keys(), &self.config);
-        let heads = Heads {
-            n_head: c.n_head.at(layer),
-            n_kv_head: c.n_kv_head.at(layer),
-            head_dim: c.head_dim,
-            value_dim: c.value_dim,
-        };
-        let Heads { n_head, n_kv_head, head_dim, value_dim } = heads;
+        let (n_head, n_kv_head) = (c.n_head.at(layer), c.n_kv_head.at(layer));
         if n_head == 0 || head_dim == 0 {
             return Err(match keys.get("attention.head_count") {
                 None => keys.missing("attention.head_count"),
@@ -232,7 +231,7 @@ impl<'a> ModelBuilder<'a> {
         if n_head.checked_mul(2).and_then(|n| n.checked_mul(dim)).is_none() {
             return Err(keys.wrong("attention.head_count", n_head, format!("{n_head} heads of {dim} to fit 32 bits")));
         }
-        Ok(heads)
+        Ok(Heads { n_head, n_kv_head, head_dim, value_dim })
     }
 
     /// The columns inside a layer's feed-forward network.

@@ -35,7 +35,7 @@ use builder::ModelBuilder;
 use hrx_ir::graph::Graph;
 use std::path::Path;
 
-pub use arch::{ARCHITECTURES, Architecture};
+pub use arch::{ARCHITECTURES, Architecture, Evidence};
 pub use config::ModelConfig;
 pub use error::{ModelError, Problem};
 pub use keys::PerLayer;
