@@ -1,28 +1,33 @@
 //! docs/models.md is written from the table of architectures.
 
-use hrx::models::{ARCHITECTURES, Evidence};
+use hrx::models::ARCHITECTURES;
 use std::fmt::Write;
 use std::path::Path;
 
+const HEAD: &str = "\
+# Models
+
+What a GGUF file names in `general.architecture`, which models that is (among others), and what the graph that is built
+of it is held to: golden models, whose reference logits the graph's f64 interpreter meets with an error below 1e-9.
+Those called own were made for this project with llama.cpp (tests/golden/README.md).
+
+A file of another architecture is refused, and one with a tensor that its architecture does not have. Tensors of blocks
+that predict tokens after the next (`blk.N.nextn.*`, and blocks behind the last layer) are left out. To add an
+architecture: CONTRIBUTING.md.
+
+| architecture | models | held to |
+|---|---|---|
+";
+
 fn text() -> String {
-    let mut text = String::from(
-        "# Models\n\n\
-         What a GGUF file names in `general.architecture`, which models that is (among others), and what the graph that is \
-         built of it is held to:\n\n\
-         * a name: reference logits of that golden model, which the graph's f64 interpreter meets with an error below 1e-9;\n\
-         * (own): a golden model that was made for this project with llama.cpp (`tests/golden/README.md`);\n\
-         * unit tests: sizes, names and errors, no logits.\n\n\
-         A file with another architecture, or with a tensor that its architecture does not have, is refused by name. Tensors \
-         of blocks that predict tokens after the next (`blk.N.nextn.*`, and blocks behind the last layer) are left out. To \
-         add one: CONTRIBUTING.md, \"Add an architecture\".\n\n\
-         | architecture | models | held to |\n|---|---|---|\n",
-    );
+    let mut text = String::from(HEAD);
     for a in ARCHITECTURES {
-        let names = a.evidence.goldens().join(", ");
-        let held = match a.evidence {
-            Evidence::Goldens(_) => names,
-            Evidence::Own(_) => format!("{names} (own)"),
-            Evidence::UnitTests => "unit tests".into(),
+        let (shared, own) = (a.goldens.join(", "), a.own_goldens.join(", "));
+        let held = match (a.goldens, a.own_goldens) {
+            ([], []) => "unit tests".into(),
+            (_, []) => shared,
+            ([], _) => format!("own: {own}"),
+            _ => format!("{shared}; own: {own}"),
         };
         writeln!(text, "| {} | {} | {held} |", a.name, a.models).unwrap();
     }

@@ -2,12 +2,13 @@
 
     python tests/recipes/own_goldens.py DRIVER [VARIANT...]
 
-DRIVER is a program over libllama, called as `DRIVER MODEL N_CTX KV OUT N_DECODE ID... [/ ID...]`: it feeds the ids in one
-batch, then N_DECODE ids one at a time (those behind the slash, else the best ones), writes all logits to OUT as float32
-and prints the ids fed one at a time. KV is f32 (KV cache of float32, no flash attention) or f16 (llama.cpp's defaults).
+DRIVER is a program over libllama, called as `DRIVER MODEL N_CTX KV OUT N_DECODE ID... [/ ID...]`: it feeds the ids in
+one batch, then N_DECODE ids one at a time (those behind the slash, else the best ones), writes all logits to OUT as
+float32 and prints the ids fed one at a time. KV is f32 (KV cache of float32, no flash attention) or f16 (llama.cpp's
+defaults).
 
-Needs gguf-py (MIT) and numpy. Weights are float16 (small tensors float32); the reference runs a copy of the file in which
-they are widened to float32. The vocabulary is that of tests/golden/models/llama-F16.gguf.
+Needs gguf-py (MIT) and numpy. Weights are float16 (small tensors float32); the reference runs a copy of the file in
+which they are widened to float32. The vocabulary is that of tests/golden/models/llama-F16.gguf.
 """
 
 import json
@@ -190,8 +191,10 @@ def _(name):
 @case("granitemoe")
 def _(name):
     m = Model(name, "granitemoe", ff=32)
-    for key, value in [("attention.scale", 0.2), ("embedding_scale", 3.0), ("residual_scale", 0.5), ("logit_scale", 3.0)]:
-        m.set(key, value)
+    m.set("attention.scale", 0.2)
+    m.set("embedding_scale", 3.0)
+    m.set("residual_scale", 0.5)
+    m.set("logit_scale", 3.0)
     m.set("expert_shared_feed_forward_length", 48)
     for n in range(2):
         m.attention(n)

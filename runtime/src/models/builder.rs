@@ -49,7 +49,8 @@ impl<'a> ModelBuilder<'a> {
         self.norms = NormKind::Layer;
     }
 
-    /// The verified graph. Every tensor of the file has to be used, but for those that [`is_for_others`](Self::is_for_others).
+    /// The verified graph. Every tensor of the file has to be used, but for those that
+    /// [`is_for_others`](Self::is_for_others).
     pub(super) fn finish(self) -> Result<(ModelConfig, Graph), Problem> {
         let unknown = |t: &&TensorInfo| !self.used.contains(t.name()) && !self.is_for_others(t.name());
         let mut unused = self.gguf.tensors().iter().filter(unknown);
@@ -61,8 +62,8 @@ impl<'a> ModelBuilder<'a> {
     }
 
     /// Whether a tensor is no part of what is computed here: the blocks behind the last layer, and all tensors named
-    /// `blk.N.nextn.*`, predict tokens after the next (multi-token prediction); `*.input_scale` is for engines that round
-    /// activations to NVFP4.
+    /// `blk.N.nextn.*`, predict tokens after the next (multi-token prediction); `*.input_scale` is for engines that
+    /// round activations to NVFP4.
     fn is_for_others(&self, name: &str) -> bool {
         let block = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
         let behind = |n: &str| {
@@ -82,8 +83,8 @@ impl<'a> ModelBuilder<'a> {
         self.used.insert(name.into());
     }
 
-    /// A weight with these dimensions in GGML's order, if the file has it; as `rows` rows of `cols` elements, whatever its
-    /// dimensions: those are neighbours in the file.
+    /// A weight with these dimensions in GGML's order, if the file has it; as `rows` rows of `cols` elements, whatever
+    /// its dimensions: those are neighbours in the file.
     fn find_as(&mut self, name: &str, want: &[u32], [rows, cols]: [u32; 2]) -> Result<Option<Tensor>, Problem> {
         let Some(info) = self.gguf.tensor(name) else { return Ok(None) };
         // Trailing dimensions of 1 make no difference.
@@ -110,7 +111,8 @@ impl<'a> ModelBuilder<'a> {
         Problem::MissingTensor { name: name.into(), want: want.iter().map(|&n| n.into()).collect() }
     }
 
-    /// The tensor `name` with these dimensions in GGML's order: a vector, a matrix of rows, or rows expert after expert.
+    /// The tensor `name` with these dimensions in GGML's order: a vector, a matrix of rows, or rows expert after
+    /// expert.
     pub(crate) fn tensor(&mut self, name: &str, want: &[u32]) -> Result<Tensor, Problem> {
         self.find(name, want)?.ok_or_else(|| Self::missing(name, want))
     }

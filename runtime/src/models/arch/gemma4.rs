@@ -1,5 +1,6 @@
-//! Gemma 4 (text): layers with a sliding window and shorter heads between layers that see everything, values normed, last
-//! layers that read earlier ones' keys and values, embeddings for each layer; or experts beside each layer's network.
+//! Gemma 4 (text): layers with a sliding window and shorter heads between layers that see everything, values normed,
+//! last layers that read earlier ones' keys and values, embeddings for each layer; or experts beside each layer's
+//! network.
 
 use crate::models::Problem;
 use crate::models::blocks::{

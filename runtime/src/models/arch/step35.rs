@@ -1,5 +1,5 @@
-//! Step-3.5: more heads and another rotation in layers with a window, a gate for each head, experts with bounded products
-//! beside one that every token takes; first layers without.
+//! Step-3.5: more heads and another rotation in layers with a window, a gate for each head, experts with bounded
+//! products beside one that every token takes; first layers without.
 
 use crate::models::Problem;
 use crate::models::blocks::{Attention, Decoder, FeedForward, Gate, Layer, Mlp, Moe, QkNorm, Windows};
