@@ -295,6 +295,16 @@ def _(name):
     return m
 
 
+@case("orion")
+def _(name):
+    m = Model(name, "orion", eps="")
+    for n in range(2):
+        m.attention(n, norm_bias=True)
+        m.mlp(n, norm_bias=True)
+    m.head(bias=True)
+    return m
+
+
 @case("deepseek2-lite")
 def _(name):
     # Queries without a short row, keys and values of each head: V2-Lite in files before the absorbed form.

@@ -48,6 +48,7 @@ mod minimax_m2;
 mod mistral3;
 mod olmo2;
 mod olmoe;
+mod orion;
 mod phi3;
 mod qwen2;
 mod qwen3;
@@ -82,6 +83,7 @@ architectures! {
     "granitemoe" granite::experts "Granite 3 with experts" [] ["granitemoe-F16"];
     "olmo2" olmo2::build "OLMo 2, OLMo 3" ["olmo2-Q3_K_S"] [];
     "olmoe" olmoe::build "OLMoE-1B-7B" [] ["olmoe-F16"];
+    "orion" orion::build "Orion-14B" [] ["orion-F16"];
     "deepseek2" deepseek2::build "DeepSeek V2, V2-Lite, V3, R1, Kimi K2, GLM-4.7-Flash"
         ["deepseek2-IQ4_XS"] ["deepseek2-lite-F16"];
     "lfm2" lfm2::build "LFM2" ["lfm2-Q5_0"] [];
