@@ -335,8 +335,82 @@ def _(name):
     return m
 
 
-def llama(name, ff=96):
-    m = Model(name, "llama", ff=ff)
+@case("deepseek2-temperature")
+def _(name):
+    # The absorbed form without a short row of queries, which grow with their position.
+    m = Model(name, "deepseek2", 26, embd=32, heads=3, kv=1, dim=20, ff=32)
+    for key, value in [("leading_dense_block_count", 26), ("attention.kv_lora_rank", 16), ("expert_shared_count", 0)]:
+        m.set(key, value)
+    m.set("attention.value_length", 16)
+    m.set("attention.key_length_mla", 12)
+    m.set("attention.value_length_mla", 8)
+    m.set("attention.temperature_scale", 0.3)
+    m.set("attention.temperature_length", 16)
+    m.set("rope.dimension_count", 4)
+    m.set("expert_feed_forward_length", 32)
+    for n in range(26):
+        b = f"blk.{n}."
+        m.norm(b + "attn_norm")
+        m.linear(b + "attn_q", 3 * 12, 32, 1.5)
+        m.linear(b + "attn_kv_a_mqa", 16 + 4, 32, 1.5)
+        m.norm(b + "attn_kv_a_norm", 16)
+        m.matrix(b + "attn_k_b.weight", 3, 16, 8)
+        m.matrix(b + "attn_v_b.weight", 3, 8, 16)
+        m.linear(b + "attn_output", 32, 3 * 8, 0.3)
+        m.mlp(n)
+    m.head()
+    return m
+
+
+@case("phi3-long")
+def _(name):
+    m = Model(name, "phi3")
+    m.set("rope.scaling.original_context_length", 64)
+    m.set("rope.scaling.attn_factor", 1.19)
+    m.vector("rope_factors_short.weight", 8)
+    m.vector("rope_factors_long.weight", 8, middle=4.0)
+    for n in range(2):
+        b = f"blk.{n}."
+        m.norm(b + "attn_norm")
+        m.linear(b + "attn_qkv", 64 + 2 * 32, 64, 1.5)
+        m.linear(b + "attn_output", 64, 64)
+        m.mlp(n, fused=True)
+    m.head()
+    return m
+
+
+@case("olmo2-windows")
+def _(name):
+    m = Model(name, "olmo2", 4)
+    m.set("attention.sliding_window", 16)
+    # Only layers that see everything are scaled.
+    m.set("rope.scaling.type", "yarn")
+    m.set("rope.scaling.factor", 8.0)
+    m.set("rope.scaling.original_context_length", 32)
+    for n in range(4):
+        m.attention(n, norm=None, qk=(64, 32))
+        m.norm(f"blk.{n}.post_attention_norm")
+        m.mlp(n, norm=None)
+        m.norm(f"blk.{n}.post_ffw_norm")
+    m.head()
+    return m
+
+
+@case("granite-nope")
+def _(name):
+    m = llama(name, "granite")
+    m.set("logit_scale", 2.0)
+    m.set("rope.scaling.finetuned", False)
+    return m
+
+
+@case("internlm2")
+def _(name):
+    return llama(name, "internlm2")
+
+
+def llama(name, arch="llama"):
+    m = Model(name, arch)
     for n in range(2):
         m.attention(n)
         m.mlp(n)
@@ -368,7 +442,8 @@ def vocabulary():
 
 def write(m, path, wide):
     w = gguf.GGUFWriter(path, m.arch)
-    w.add_name(m.variant)
+    # Of a model with that in its name llama.cpp wants the vocabulary to have its tokens.
+    w.add_name(m.variant.replace("phi3", "phi"))
     w.add_vocab_size(VOCAB)
     for key, value in m.keys.items():
         key = f"{m.arch}.{key}"

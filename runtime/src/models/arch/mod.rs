@@ -63,6 +63,7 @@ mod step35;
 architectures! {
     "llama" llama::build "Llama 1 to 3.3, Mistral 7B, Mixtral, SmolLM2, Yi"
         ["llama-F16", "llama-moe-Q4_0", "llama-rope3-Q4_K_M"] ["llama-linear-F16", "llama-yarn-F16"];
+    "internlm2" llama::build "InternLM2, InternLM2.5" [] ["internlm2-F16"];
     "qwen2" qwen2::dense "Qwen2, Qwen2.5" ["qwen2-Q4_K_M"] [];
     "qwen2moe" qwen2::experts "Qwen1.5-MoE, Qwen2-57B-A14B" ["qwen2moe-IQ4_NL"] [];
     "qwen3" qwen3::dense "Qwen3" ["qwen3-Q6_K"] [];
@@ -74,18 +75,18 @@ architectures! {
     "gemma3" gemma3::build "Gemma 3" ["gemma3-Q4_0"] [];
     "gemma4" gemma4::build "Gemma 4" ["gemma4-Q4_K_M", "gemma4-moe-IQ3_XXS"] [];
     "gpt-oss" gpt_oss::build "gpt-oss-20b, gpt-oss-120b" ["openai-moe-MXFP4_MOE"] [];
-    "phi3" phi3::build "Phi-3, Phi-3.5, Phi-4" ["phi3-Q4_K_S"] [];
+    "phi3" phi3::build "Phi-3, Phi-3.5, Phi-4" ["phi3-Q4_K_S"] ["phi3-long-F16"];
     "mistral3" mistral3::build "Mistral 3, Ministral 3, Devstral 2" ["mistral3-Q3_K_M"] [];
     "smollm3" smollm3::build "SmolLM3" ["smollm3-Q4_1"] [];
     "glm4" glm4::build "GLM-4-0414, GLM-Z1" [] ["glm4-F16"];
     "glm4moe" glm4moe::build "GLM-4.5, GLM-4.6, GLM-4.5-Air" ["glm4moe-Q4_K_M"] [];
-    "granite" granite::dense "Granite 3, Granite 4 (dense)" ["granite-Q5_1"] [];
+    "granite" granite::dense "Granite 3, Granite 4 (dense)" ["granite-Q5_1"] ["granite-nope-F16"];
     "granitemoe" granite::experts "Granite 3 with experts" [] ["granitemoe-F16"];
-    "olmo2" olmo2::build "OLMo 2, OLMo 3" ["olmo2-Q3_K_S"] [];
+    "olmo2" olmo2::build "OLMo 2, OLMo 3" ["olmo2-Q3_K_S"] ["olmo2-windows-F16"];
     "olmoe" olmoe::build "OLMoE-1B-7B" [] ["olmoe-F16"];
     "orion" orion::build "Orion-14B" [] ["orion-F16"];
     "deepseek2" deepseek2::build "DeepSeek V2, V2-Lite, V3, R1, Kimi K2, GLM-4.7-Flash"
-        ["deepseek2-IQ4_XS"] ["deepseek2-lite-F16"];
+        ["deepseek2-IQ4_XS"] ["deepseek2-lite-F16", "deepseek2-temperature-F16"];
     "lfm2" lfm2::build "LFM2" ["lfm2-Q5_0"] [];
     "step35" step35::build "Step-3.5-Flash" ["step35-IQ3_S"] [];
     "maple" maple::build "Maple" ["maple-TQ2_0"] [];
