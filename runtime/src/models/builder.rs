@@ -49,7 +49,8 @@ impl<'a> ModelBuilder<'a> {
         self.norms = NormKind::Layer;
     }
 
-    /// The verified graph. Every tensor of the file has to be used, but for those that [`is_for_others`](Self::is_for_others).
+    /// The verified graph. Every tensor of the file has to be used, but for those that
+    /// [`is_for_others`](Self::is_for_others).
     pub(super) fn finish(self) -> Result<(ModelConfig, Graph), Problem> {
         let unknown = |t: &&TensorInfo| !self.used.contains(t.name()) && !self.is_for_others(t.name());
         let mut unused = self.gguf.tensors().iter().filter(unknown);
@@ -61,8 +62,8 @@ impl<'a> ModelBuilder<'a> {
     }
 
     /// Whether a tensor is no part of what is computed here: the blocks behind the last layer, and all tensors named
-    /// `blk.N.nextn.*`, predict tokens after the next (multi-token prediction); `*.input_scale` is for engines that round
-    /// activations to NVFP4.
+    /// `blk.N.nextn.*`, predict tokens after the next (multi-token prediction); `*.input_scale` is for engines that
+    /// round activations to NVFP4.
     fn is_for_others(&self, name: &str) -> bool {
         let block = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
         let behind = |n: &str| {
@@ -82,8 +83,8 @@ impl<'a> ModelBuilder<'a> {
         self.used.insert(name.into());
     }
 
-    /// A weight with these dimensions in GGML's order, if the file has it; as `rows` rows of `cols` elements, whatever its
-    /// dimensions: those are neighbours in the file.
+    /// A weight with these dimensions in GGML's order, if the file has it; as `rows` rows of `cols` elements, whatever
+    /// its dimensions: those are neighbours in the file.
     fn find_as(&mut self, name: &str, want: &[u32], [rows, cols]: [u32; 2]) -> Result<Option<Tensor>, Problem> {
         let Some(info) = self.gguf.tensor(name) else { return Ok(None) };
         // Trailing dimensions of 1 make no difference.
@@ -110,7 +111,8 @@ impl<'a> ModelBuilder<'a> {
         Problem::MissingTensor { name: name.into(), want: want.iter().map(|&n| n.into()).collect() }
     }
 
-    /// The tensor `name` with these dimensions in GGML's order: a vector, a matrix of rows, or rows expert after expert.
+    /// The tensor `name` with these dimensions in GGML's order: a vector, a matrix of rows, or rows expert after
+    /// expert.
     pub(crate) fn tensor(&mut self, name: &str, want: &[u32]) -> Result<Tensor, Problem> {
         self.find(name, want)?.ok_or_else(|| Self::missing(name, want))
     }
@@ -209,14 +211,13 @@ impl<'a> ModelBuilder<'a> {
 
     /// The heads of a layer's attention.
     pub(crate) fn heads(&self, layer: u32) -> Result<Heads, Problem> {
+        self.heads_of(layer, [self.config.head_dim, self.config.value_dim])
+    }
+
+    /// The heads of a layer's attention, where keys and values have these lengths.
+    pub(crate) fn heads_of(&self, layer: u32, [head_dim, value_dim]: [u32; 2]) -> Result<Heads, Problem> {
         let (keys, c) = (self.keys(), &self.config);
-        let heads = Heads {
-            n_head: c.n_head.at(layer),
-            n_kv_head: c.n_kv_head.at(layer),
-            head_dim: c.head_dim,
-            value_dim: c.value_dim,
-        };
-        let Heads { n_head, n_kv_head, head_dim, value_dim } = heads;
+        let (n_head, n_kv_head) = (c.n_head.at(layer), c.n_kv_head.at(layer));
         if n_head == 0 || head_dim == 0 {
             return Err(match keys.get("attention.head_count") {
                 None => keys.missing("attention.head_count"),
@@ -232,7 +233,7 @@ impl<'a> ModelBuilder<'a> {
         if n_head.checked_mul(2).and_then(|n| n.checked_mul(dim)).is_none() {
             return Err(keys.wrong("attention.head_count", n_head, format!("{n_head} heads of {dim} to fit 32 bits")));
         }
-        Ok(heads)
+        Ok(Heads { n_head, n_kv_head, head_dim, value_dim })
     }
 
     /// The columns inside a layer's feed-forward network.

@@ -8,7 +8,8 @@
 //!
 //! * [`ModelConfig`] is what the metadata says, checked; `keys` reads it.
 //! * `builder` looks tensors up by name and shape, and keeps account of those used.
-//! * `blocks` has the parts that architectures are made of, a module a kind: attention, mixtures of experts, recurrences,
+//! * `blocks` has the parts that architectures are made of, a module a kind: attention, mixtures of experts,
+//!   recurrences,
 //!   the decoder around them.
 //! * `arch` has a module an architecture, which says which parts it has. [`ARCHITECTURES`] is the table of them.
 //! * [`GgufRows`] gives a graph's weights to the interpreter.
@@ -62,8 +63,8 @@ impl ModelGraph {
 
     /// Builds the graph of a file's model.
     ///
-    /// Fails where the architecture is unknown, where metadata or a tensor is missing or wrong, and where the file holds
-    /// a tensor that the architecture has no use for: its result would not be the model's.
+    /// Fails where the architecture is unknown, where metadata or a tensor is missing or wrong, and where the file
+    /// holds a tensor that the architecture has no use for: its result would not be the model's.
     pub fn from_gguf(gguf: &Gguf) -> Result<ModelGraph, ModelError> {
         let build = || {
             let name = gguf.metadata().require_str("general.architecture")?;

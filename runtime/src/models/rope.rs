@@ -53,8 +53,8 @@ impl RopeConfig {
             yarn,
             yarn_log_multiplier: keys.positive_or_none("rope.scaling.yarn_log_multiplier")?.unwrap_or(0.0),
         };
-        // With the multiplier, published models have the same growth in queries' scale as in the rotation's magnitude, and
-        // the two cancel here.
+        // With the multiplier, published models have the same growth in queries' scale as in the rotation's magnitude,
+        // and the two cancel here.
         if rope.yarn.is_some() && rope.yarn_log_multiplier == 0.0 {
             rope.magnitude *= rope.growth(1.0);
         }

@@ -1,5 +1,5 @@
-//! Command R7B and Command A: attention and network side by side behind one LayerNorm; windows in three of four layers, and
-//! only these know of positions.
+//! Command R7B and Command A: attention and network side by side behind one LayerNorm; windows in three of four layers,
+//! and only these know of positions.
 
 use crate::models::Problem;
 use crate::models::blocks::{Attention, Decoder, Layer, Mlp, Windows};

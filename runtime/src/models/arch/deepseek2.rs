@@ -1,5 +1,5 @@
-//! DeepSeek V2 and V3, and models of the same shape: latent attention, experts of which groups are open, beside those that
-//! every token takes; first layers without.
+//! DeepSeek V2 and V3, and models of the same shape: latent attention, experts of which groups are open, beside those
+//! that every token takes; first layers without.
 
 use crate::models::Problem;
 use crate::models::blocks::{Decoder, FeedForward, LatentAttention, Layer, Mlp, Moe, Temperature};

@@ -1,5 +1,5 @@
-//! EXAONE 4.0: norms behind each block and none before. The 32B model has windows in three of four layers, and only these
-//! know of positions.
+//! EXAONE 4.0: norms behind each block and none before. The 32B model has windows in three of four layers, and only
+//! these know of positions.
 
 use crate::models::Problem;
 use crate::models::blocks::{Attention, Decoder, FeedForward, Layer, Mlp, QkNorm, Windows};

@@ -1,5 +1,5 @@
-//! Gemma 3 (text): layers with a sliding window and a short rotary base between layers that see everything, norms before
-//! and behind each block, a scaled embedding.
+//! Gemma 3 (text): layers with a sliding window and a short rotary base between layers that see everything, norms
+//! before and behind each block, a scaled embedding.
 
 use crate::models::Problem;
 use crate::models::blocks::{Attention, Decoder, Layer, Mlp, QkNorm, Windows};

@@ -1,12 +1,12 @@
-//! Gemma 4 (text): layers with a sliding window and shorter heads between layers that see everything, values normed, last
-//! layers that read earlier ones' keys and values, embeddings for each layer; or experts beside each layer's network.
+//! Gemma 4 (text): layers with a sliding window and shorter heads between layers that see everything, values normed,
+//! last layers that read earlier ones' keys and values, embeddings for each layer; or experts beside each layer's
+//! network.
 
 use crate::models::Problem;
 use crate::models::blocks::{
     Attention, Decoder, FeedForward, Layer, Mlp, Moe, PerLayerEmbedding, QkNorm, Router, Values, Windows,
 };
 use crate::models::builder::ModelBuilder;
-use crate::models::config::Heads;
 use crate::models::rope::rotated;
 use hrx_ir::graph::{Activation, RopeSpec, RopeStyle, Scoring};
 
@@ -44,7 +44,7 @@ pub(crate) fn build(m: &mut ModelBuilder<'_>) -> Result<(), Problem> {
             ..Attention::new(m, n, if window.is_some() { local } else { rope })?
         };
         if window.is_some() {
-            attention.heads = Heads { head_dim, value_dim, ..attention.heads };
+            attention.heads = m.heads_of(n, [head_dim, value_dim])?;
         }
         if n >= first_shared {
             // Of the last two layers with their own, one is of each kind.

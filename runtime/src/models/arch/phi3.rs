@@ -1,5 +1,5 @@
-//! Phi-3 and Phi-4: one projection for queries, keys and values, one for gate and up, LongRoPE's divisors of frequencies
-//! for short and for long contexts.
+//! Phi-3 and Phi-4: one projection for queries, keys and values, one for gate and up, LongRoPE's divisors of
+//! frequencies for short and for long contexts.
 //!
 //! `attention.sliding_window` is not followed, as elsewhere: converters wrote it for models that have no window.
 

@@ -1,5 +1,5 @@
-//! Step-3.5: more heads and another rotation in layers with a window, a gate for each head, experts with bounded products
-//! beside one that every token takes; first layers without.
+//! Step-3.5: more heads and another rotation in layers with a window, a gate for each head, experts with bounded
+//! products beside one that every token takes; first layers without.
 
 use crate::models::Problem;
 use crate::models::blocks::{Attention, Decoder, FeedForward, Gate, Layer, Mlp, Moe, QkNorm, Windows};
@@ -23,7 +23,7 @@ pub(crate) fn build(m: &mut ModelBuilder<'_>) -> Result<(), Problem> {
     let shared = keys.size_or_none("expert_shared_feed_forward_length")?;
     // Layers that see everything rotate half as much, by divided frequencies; the file has divisors for all layers.
     let half = whole.n_rot / 2;
-    let factors = m.first_of("rope_freqs.weight", half.max(n_rot / 2), half / 2)?;
+    let factors = m.first_of("rope_freqs.weight", half.max(n_rot) / 2, half / 2)?;
     let global = RopeSpec { n_rot: half, factors, ..whole };
     Decoder::PLAIN.build(m, |m, n| {
         let window = windows.at(n);

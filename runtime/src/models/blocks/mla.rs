@@ -8,9 +8,9 @@ use hrx_ir::graph::{Input, KvCache, Op, RopeSpec, Tensor};
 
 /// Latent attention of a layer.
 ///
-/// Files with `attn_k_b` and `attn_v_b` have it in the absorbed form: queries are brought to the latent row's space, which
-/// is cached with the rotated part of the keys, and read by all heads; values are its first `rank` elements. In older
-/// files `attn_kv_b` gives keys and values of each head, which are cached.
+/// Files with `attn_k_b` and `attn_v_b` have it in the absorbed form: queries are brought to the latent row's space,
+/// which is cached with the rotated part of the keys, and read by all heads; values are its first `rank` elements. In
+/// older files `attn_kv_b` gives keys and values of each head, which are cached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LatentAttention {
     /// Query heads.

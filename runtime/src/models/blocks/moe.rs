@@ -50,8 +50,8 @@ pub(crate) struct Moe {
 }
 
 impl Moe {
-    /// Experts of `expert_feed_forward_length` columns, or the layer's `feed_forward_length` where the file doesn't say;
-    /// chosen by scores whose weights sum to 1 if `normalize` says so.
+    /// Experts of `expert_feed_forward_length` columns, or the layer's `feed_forward_length` where the file doesn't
+    /// say; chosen by scores whose weights sum to 1 if `normalize` says so.
     pub(crate) fn new(m: &ModelBuilder<'_>, layer: u32, scoring: Scoring, normalize: bool) -> Result<Moe, Problem> {
         let (keys, config) = (m.keys(), m.config());
         let n_expert = config.n_expert;
@@ -88,8 +88,8 @@ impl Moe {
         })
     }
 
-    /// As [`new`](Self::new), with the routing that `expert_gating_func`, `expert_weights_norm` and `expert_weights_scale`
-    /// describe; `scoring` is for files without the first.
+    /// As [`new`](Self::new), with the routing that `expert_gating_func`, `expert_weights_norm` and
+    /// `expert_weights_scale` describe; `scoring` is for files without the first.
     pub(crate) fn described(m: &ModelBuilder<'_>, layer: u32, scoring: Scoring) -> Result<Moe, Problem> {
         const FUNCTION: &str = "expert_gating_func";
         let keys = m.keys();

@@ -36,6 +36,23 @@ const LOW_ALONE: &[&str] = &[
     "v_mov_b64",
 ];
 
+/// Arithmetic on whole numbers that hardware saturates and rows do not.
+const UNSATURATED: &[&str] = &[
+    "v_mad_",
+    "v_mul_",
+    "v_sad_",
+    "v_msad_",
+    "v_pk_mad_",
+    "v_pk_mul_lo_",
+    "v_add_co_",
+    "v_sub_co_",
+    "v_subrev_co_",
+    "v_add3_",
+    "v_lshl_add_",
+    "v_add_lshl_",
+    "v_xad_",
+];
+
 /// An operation on each lane.
 pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
     let name = canonical(&op.name);
@@ -98,6 +115,9 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
     let dpp = dpp(op, context.wave)?;
     let clamp = op.has("clamp");
     let whole = !matches!(row.dst, Ty::F | Ty::PF | Ty::H | Ty::PH | Ty::FD);
+    if clamp && whole && UNSATURATED.iter().any(|start| name.starts_with(start)) {
+        return Err(format!("saturation of {}", op.name));
+    }
     let straight = src.iter().all(|s| s.plain) && dpp.is_none() && put == Put::Whole;
     let chosen = name.starts_with("v_cndmask");
     let low_alone = LOW_ALONE.iter().any(|start| name.starts_with(start));
@@ -185,6 +205,15 @@ const LANE_OPS: &[(&str, LaneOp, usize)] = &[
     ("v_permlane32_swap_b32", LaneOp::Swap32, 1),
     ("v_permlane16_swap_b32", LaneOp::Swap16, 1),
     ("v_swap_b32", LaneOp::Swap, 1),
+    ("v_movrels_b32", LaneOp::Relative { from: true, to: false, apart: false }, 1),
+    ("v_movreld_b32", LaneOp::Relative { from: false, to: true, apart: false }, 1),
+    ("v_movrelsd_b32", LaneOp::Relative { from: true, to: true, apart: false }, 1),
+    ("v_movrelsd_2_b32", LaneOp::Relative { from: true, to: true, apart: true }, 1),
+    ("v_s_rcp_f16", LaneOp::Special("v_rcp_f16"), 1),
+    ("v_s_rsq_f16", LaneOp::Special("v_rsq_f16"), 1),
+    ("v_s_sqrt_f16", LaneOp::Special("v_sqrt_f16"), 1),
+    ("v_s_exp_f16", LaneOp::Special("v_exp_f16"), 1),
+    ("v_s_log_f16", LaneOp::Special("v_log_f16"), 1),
     ("v_s_rcp_f32", LaneOp::Special("v_rcp_f32"), 1),
     ("v_s_rsq_f32", LaneOp::Special("v_rsq_f32"), 1),
     ("v_s_sqrt_f32", LaneOp::Special("v_sqrt_f32"), 1),
@@ -204,7 +233,7 @@ fn lanes(op: &Op) -> Result<Option<Lanes>> {
     for (at, src) in src.iter_mut().enumerate().take(sources) {
         *src = source(op.written.get(at + 1).ok_or("too few operands")?, Ty::W)?;
         src.plain();
-        if !src.plain {
+        if !src.plain || op.encoding.contains("dpp") || op.encoding.contains("sdwa") {
             return Err("a changed operand of a move between lanes".into());
         }
     }

@@ -1,4 +1,7 @@
-//! Models of a few numbers, right and wrong. Whole models are compared with reference logits in `tests/golden_graph.rs`.
+//! Models of a few numbers, right and wrong. Whole models are compared with reference logits in
+//! `tests/golden_graph.rs`.
+
+mod errors;
 
 use super::*;
 use crate::gguf::write::{Builder, OwnedValue};
@@ -231,238 +234,6 @@ fn rows_are_selected_in_the_last_layer() {
 }
 
 #[test]
-fn wrong_metadata_is_named() {
-    type Change = fn(&mut File);
-    let cases: &[(Change, &str)] = &[
-        (|f| f.keys[0].1 = "gpt5".into(), "unknown architecture `gpt5`, want one of llama, qwen2, qwen2moe, qwen3, "),
-        (|f| f.keys.clear(), "metadata has no key `general.architecture`"),
-        (
-            |f| {
-                f.unset("block_count");
-            },
-            "metadata has no key `llama.block_count`",
-        ),
-        (
-            |f| {
-                f.unset("head_count");
-            },
-            "metadata has no key `llama.attention.head_count`",
-        ),
-        (
-            |f| {
-                f.unset("rms_epsilon");
-            },
-            "metadata has no key `llama.attention.layer_norm_rms_epsilon`",
-        ),
-        (
-            |f| {
-                f.set("block_count", "two");
-            },
-            "metadata key `llama.block_count` is string, want uint32",
-        ),
-        (
-            |f| {
-                f.set("block_count", 0u32);
-            },
-            "`llama.block_count` is 0, want at least 1",
-        ),
-        (
-            |f| {
-                f.set("block_count", u32::MAX);
-            },
-            "no tensor `blk.1.attn_norm.weight`",
-        ),
-        (
-            |f| {
-                f.set("embedding_length", 0u32);
-            },
-            "`llama.embedding_length` is 0, want at least 1",
-        ),
-        (
-            |f| {
-                f.set("attention.head_count", 3u32);
-            },
-            "`llama.attention.head_count` is 3, want a divisor of the 8",
-        ),
-        (
-            |f| {
-                f.set("attention.head_count_kv", 3u32);
-            },
-            "head_count_kv` is 3, want a divisor of the 2 query heads",
-        ),
-        (
-            |f| {
-                f.set("attention.head_count_kv", vec![1u32, 2]);
-            },
-            "is an array of 2, want one of 1, the layers",
-        ),
-        (
-            |f| {
-                f.set("attention.head_count_kv", vec![0u32]);
-            },
-            "is 0 for layer 0, want a divisor of the 2 query heads",
-        ),
-        (
-            |f| {
-                f.set("attention.value_length", 8u32);
-            },
-            "tensor `blk.0.attn_v.weight` has dimensions [8, 4], want [8, 8]",
-        ),
-        (
-            |f| {
-                f.set("attention.key_length", u32::MAX);
-            },
-            "2 heads of 4294967295 to fit 32 bits",
-        ),
-        (
-            |f| {
-                f.set("attention.layer_norm_rms_epsilon", f32::NAN);
-            },
-            "is NaN, want a number of at least 0",
-        ),
-        (
-            |f| {
-                f.set("attention.causal", false);
-            },
-            "`llama.attention.causal` is false, want true",
-        ),
-        (
-            |f| {
-                f.set("expert_count", 8u32);
-            },
-            "metadata has no key `llama.expert_used_count`",
-        ),
-        (
-            |f| {
-                f.set("rope.dimension_count", 3u32);
-            },
-            "is 3, want an even number of at most 4",
-        ),
-        (
-            |f| {
-                f.set("rope.dimension_count", 6u32);
-            },
-            "is 6, want an even number of at most 4",
-        ),
-        (
-            |f| {
-                f.set("rope.freq_base", -1.0f32);
-            },
-            "`llama.rope.freq_base` is -1, want a positive number",
-        ),
-        (
-            |f| {
-                f.set("rope.scaling.type", "ntk");
-            },
-            "`llama.rope.scaling.type` is `ntk`, want none, linear, yarn or longrope",
-        ),
-        (
-            |f| {
-                f.set("rope.scaling.factor", f32::INFINITY);
-            },
-            "factor` is inf, want a positive number",
-        ),
-        (
-            |f| {
-                f.set("rope.scaling.attn_factor", -2.0f32);
-            },
-            "attn_factor` is -2, want a positive number",
-        ),
-        (
-            |f| {
-                f.set("vocab_size", 6u32);
-            },
-            "tensor `token_embd.weight` has dimensions [8, 5], want [8, 6]",
-        ),
-        (
-            |f| f.keys.push(("tokenizer.ggml.tokens".into(), vec!["a", "b"].into())),
-            "tensor `token_embd.weight` has dimensions [8, 5], want [8, 2]",
-        ),
-        (
-            |f| f.keys.push(("tokenizer.ggml.tokens".into(), OwnedValue::Array(ValueType::String, vec![]))),
-            "`tokenizer.ggml.tokens` is an array of 0, want one of at least 1",
-        ),
-    ];
-    for (change, want) in cases {
-        let mut f = File::new("llama", 1);
-        change(&mut f);
-        let error = f.error();
-        assert!(error.starts_with("<memory>: ") && error.contains(want), "{error}\nwant {want}");
-        assert_eq!(error.lines().count(), 1, "{error}");
-    }
-}
-
-#[test]
-fn wrong_tensors_are_named() {
-    // Every tensor that an architecture needs is missed, by name and wanted shape.
-    for architecture in BASIC {
-        let names: Vec<(String, Vec<u64>)> =
-            File::new(architecture, 2).tensors.into_iter().map(|(name, dims, _)| (name, dims)).collect();
-        for (name, dims) in names {
-            let error = File::new(architecture, 2).remove(&name).error();
-            assert!(error.contains(&format!("no tensor `{name}`")), "{error}");
-            // The table's size is looked up before its shape is known.
-            assert!(error.contains(&format!("{dims:?}")) || name == "token_embd.weight", "{error}");
-            let mut f = File::new(architecture, 2);
-            f.remove(&name).add(&name, &[dims[0] + 1, *dims.get(1).unwrap_or(&1)]);
-            let error = f.error();
-            assert!(error.contains(&format!("tensor `{name}` has dimensions [{}, ", dims[0] + 1)), "{error}");
-        }
-    }
-    let mut f = File::new("llama", 1);
-    f.remove("blk.0.attn_q.weight").add("blk.0.attn_q.weight", &[8, 8, 2]);
-    assert!(f.error().contains("`blk.0.attn_q.weight` has dimensions [8, 8, 2], want [8, 8]"), "{}", f.error());
-    let mut f = File::new("llama", 1);
-    f.add("blk.0.attn_sinks.weight", &[2]).add("blk.1.x", &[2]);
-    let want = "<memory>: tensor `blk.0.attn_sinks.weight` and 1 more are no part of a llama model as it is known here";
-    assert_eq!(f.error(), want);
-    let mut f = File::new("qwen2", 1);
-    f.add("rope_freqs.weight", &[2]);
-    assert!(f.error().contains("tensor `rope_freqs.weight` is no part of a qwen2 model"), "{}", f.error());
-}
-
-#[test]
-fn types_that_cannot_be_read_are_named() {
-    let with = |ty| {
-        let mut f = File::new("llama", 1);
-        f.set("embedding_length", 256u32).set("attention.key_length", 4u32);
-        for (name, dims, _) in &mut f.tensors {
-            let wide = !name.contains("ffn_down") && !name.contains("attn_output");
-            dims[if wide { 0 } else { 1 }] = 256;
-        }
-        let table = f.tensors.iter_mut().find(|t| t.0 == "token_embd.weight").unwrap();
-        table.2 = ty;
-        f
-    };
-    let error = with(GgmlType::Q8_1).error();
-    assert!(error.contains("tensor `token_embd.weight` is of type Q8_1, want one of F32, F16, Q4_0, "), "{error}");
-    let readable: Vec<&str> = GgmlType::ALL
-        .iter()
-        .filter(|&&ty| weight_content(ty).is_some() && with(ty).model().graph.nodes.len() > 9)
-        .map(|ty| ty.name())
-        .collect();
-    let unreadable = ["Q8_1", "I8", "I16", "I32", "I64", "F64", "Q2_0"];
-    let want: Vec<&str> = GgmlType::ALL.iter().map(|t| t.name()).filter(|n| !unreadable.contains(n)).collect();
-    assert_eq!(readable, want);
-    // A vector that a norm or a sum reads has plain elements.
-    let mut f = with(GgmlType::F32);
-    f.tensors.iter_mut().find(|t| t.0 == "output_norm.weight").unwrap().2 = GgmlType::Q8_0;
-    assert!(f.error().contains("operand-shape: rms_norm: weight"), "{}", f.error());
-}
-
-#[test]
-fn rows_are_checked_against_the_file() {
-    use hrx_ir::graph::WeightSource;
-    let gguf = File::new("llama", 1).gguf();
-    let row = |name: &str, row, n| GgufRows(&gguf).row(name, row, &mut vec![0.0; n]);
-    assert_eq!(row("token_embd.weight", 4, 8), Ok(()));
-    assert_eq!(row("token_embd.weight", 5, 8).unwrap_err(), "the tensor has no such row");
-    assert_eq!(row("token_embd.weight", u32::MAX, 8).unwrap_err(), "the tensor has no such row");
-    assert_eq!(row("token_embd.weight", 0, 7).unwrap_err(), "rows have 8 elements, 7 are wanted");
-    assert_eq!(row("nothing", 0, 8).unwrap_err(), "the file has no such tensor");
-}
-
-#[test]
 fn sizes_may_differ_by_layer() {
     let mut f = File::new("llama", 2);
     f.set("attention.head_count_kv", vec![1u32, 1]).set("feed_forward_length", vec![16i32, 8]);
@@ -474,4 +245,78 @@ fn sizes_may_differ_by_layer() {
     assert_eq!((config.n_kv_head.max(), config.n_ff.at(0), config.n_ff.at(1)), (1, 16, 8));
     f.set("attention.head_count_kv", OwnedValue::Array(ValueType::U32, vec![]));
     assert!(f.error().contains("head_count_kv` is an array of 0, want one of 2, the layers"), "{}", f.error());
+}
+
+#[test]
+fn blocks_that_predict_further_tokens_are_left_out() {
+    let mut f = File::new("llama", 2);
+    f.add("blk.1.nextn.hnorm.weight", &[8]);
+    assert_eq!(f.model().config.n_layer, 2);
+    f.add("blk.2.attn_norm.weight", &[8]).add("blk.2.nextn.eh_proj.weight", &[16, 8]);
+    assert!(f.error().contains("tensor `blk.2.attn_norm.weight` is no part of a llama model"), "{}", f.error());
+    f.set("block_count", 3u32).set("nextn_predict_layers", 1u32);
+    assert_eq!(f.model().config.n_layer, 2);
+    assert_eq!(f.model().graph.caches().count(), 2);
+    // Lists have a number for each block of the file.
+    f.set("attention.head_count_kv", vec![1u32, 1, 1]);
+    assert_eq!(f.model().config.n_layer, 2);
+    f.add("blk.3.attn_norm.weight", &[8]);
+    assert!(f.error().contains("tensor `blk.3.attn_norm.weight` is no part"), "{}", f.error());
+    f.set("nextn_predict_layers", 3u32);
+    assert!(f.error().contains("`llama.nextn_predict_layers` is 3, want fewer than the 3 blocks"), "{}", f.error());
+}
+
+/// One layer of four experts of 6 columns, two of which are used.
+fn with_experts(fused: bool) -> File {
+    let mut f = File::new("llama", 1);
+    f.set("expert_count", 4u32).set("expert_used_count", 2u32).set("expert_feed_forward_length", 6u32);
+    for part in ["gate", "up", "down"] {
+        f.remove(&format!("blk.0.ffn_{part}.weight"));
+    }
+    f.add("blk.0.ffn_gate_inp.weight", &[8, 4]).add("blk.0.ffn_down_exps.weight", &[6, 8, 4]);
+    match fused {
+        true => f.add("blk.0.ffn_gate_up_exps.weight", &[8, 12, 4]),
+        false => f.add("blk.0.ffn_gate_exps.weight", &[8, 6, 4]).add("blk.0.ffn_up_exps.weight", &[8, 6, 4]),
+    };
+    f
+}
+
+#[test]
+fn experts_may_have_one_tensor_for_gate_and_up() {
+    let experts = |f: &File| {
+        let graph = f.model().graph;
+        let shape = |op: &Op| match *op {
+            Op::ExpertLinear { weight, .. } => Some(graph.shape(weight).to_string()),
+            Op::Columns { group, start, len, .. } => Some(format!("{start} to {} of {group}", start + len)),
+            _ => None,
+        };
+        graph.nodes.values().filter_map(|n| shape(&n.op)).collect::<Vec<_>>()
+    };
+    assert_eq!(experts(&with_experts(false)), ["[24, 8]", "[24, 8]", "[32, 6]"]);
+    assert_eq!(experts(&with_experts(true)), ["[48, 8]", "0 to 6 of 12", "6 to 12 of 12", "[32, 6]"]);
+    for f in [with_experts(false), with_experts(true)] {
+        let gguf = f.gguf();
+        let graph = f.model().graph;
+        let logits = Interp::new(&graph).unwrap().step(&GgufRows(&gguf), &[1, 4], &[0, 1], &[1]).unwrap();
+        assert!(logits.data.iter().all(|x| x.is_finite()), "{:?}", logits.data);
+    }
+}
+
+#[test]
+fn scales_of_nvfp4_are_multiplied_with() {
+    let scaled = |f: &File| {
+        let graph = f.model().graph;
+        let is_scale = |t| graph.weight(t).is_some_and(|w| w.name.ends_with(".scale"));
+        let scales = |op: &Op| matches!(*op, Op::Mul { b, .. } if is_scale(b));
+        let experts = |op: &Op| matches!(op, Op::ExpertLinear { scale: Some(_), .. });
+        let count = |wanted: &dyn Fn(&Op) -> bool| graph.nodes.values().filter(|n| wanted(&n.op)).count();
+        (count(&scales), count(&experts))
+    };
+    let mut f = with_experts(false);
+    f.add("blk.0.attn_q.scale", &[1]).add("blk.0.ffn_up_exps.scale", &[4]);
+    // What activations are rounded by is for others.
+    f.add("blk.0.attn_q.input_scale", &[1]);
+    assert_eq!(scaled(&f), (1, 1));
+    f.remove("blk.0.attn_q.scale").add("blk.0.attn_q.scale", &[8]);
+    assert!(f.error().contains("tensor `blk.0.attn_q.scale` has dimensions [8], want [1]"), "{}", f.error());
 }
