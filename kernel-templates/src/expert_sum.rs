@@ -9,7 +9,7 @@ use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Value, View};
 /// `y[t] = sum over s < used of Routes[t, used + s] * X[t, s]`, s rising, plus Residual.
 ///
 /// Slots: NTokens; X `f32 [T, used * k]`; Routes `f32 [T, 2 * used]`; with `residual` Residual `f32 [T, k]`; Out
-/// `f32 [T, k]`. One program a row. Out may be the same memory as Residual.
+/// `f32 [T, k]`. One program a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ExpertSum {
     /// Elements of a result.

@@ -11,7 +11,7 @@ use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, ReduceOp, Value, Vie
 /// (x - m) / sqrt(mean((x - m)²) + eps) * weight + bias for each group of a row; m is the group's mean, or 0.
 ///
 /// Slots: NTokens; X `f32 [T, groups * group]`; with `weight` NormWeight and with `bias` Bias, `f32 [groups * group]`; Out
-/// `f32 [T, groups * group]`. Out may be the same memory as X. One program a group.
+/// `f32 [T, groups * group]`. One program a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GroupNorm {
     /// Groups of a row.

@@ -20,6 +20,9 @@
 //! neighbours the scale is absmax / 127 and a code is round(x * (127 / absmax)), ties to even, 0 where absmax is 0.
 //! A kernel writes its output in the form that the consumer reads ([`Output`]).
 //!
+//! What a kernel writes is no memory that it also reads, but for a state: lanes of different waves may compute the same
+//! element, and one of them may read what another has written.
+//!
 //! One token's results do not depend on which other tokens share a launch: every tiling adds in the same order.
 
 mod argmax;

@@ -12,7 +12,7 @@ use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, ReduceOp, UnaryOp, V
 /// Slots: NTokens; with `indexed` NRows; X `f32 [T, k]` (`[NRows, k]`); with `indexed` Rows; NormWeight `f32 [k]`; with
 /// `residual` Residual `f32 [T, k]`; Out, or OutCodes and OutScales.
 ///
-/// One program a row. Out may be the same memory as X where not `indexed`, or as Residual.
+/// One program a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RmsNorm {
     /// Elements of a row: any number for `f32` output, a multiple of 32 for Q8.

@@ -20,8 +20,7 @@ pub enum KeyHeads {
 /// `S = S + k uᵀ`, then `y = Sᵀ q`; `u` is v, or with `delta` `beta (v - Sᵀ k)`.
 ///
 /// Slots: NTokens; Queries and Keys `f32 [T, key_heads * key_dim]`; X: the values `f32 [T, heads * value_dim]`; Decay and
-/// with `delta` Beta `f32 [T, heads]`; State `f32 [heads * key_dim, value_dim]`; Out `f32 [T, heads * value_dim]`, which
-/// may be the same memory as X. A program has `columns` columns of a head and walks along the sequence.
+/// with `delta` Beta `f32 [T, heads]`; State `f32 [heads * key_dim, value_dim]`; Out `f32 [T, heads * value_dim]`. A program has `columns` columns of a head and walks along the sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Recurrence {
     /// Value heads.

@@ -36,7 +36,7 @@ pub enum RopeOutput {
 ///
 /// Slots: NTokens; for a cache NCtx and HeadStride; X `f32 [T, heads * head_dim]`; with `norm` NormWeight
 /// `f32 [head_dim]`; for a rotation Cos and Sin `f32 [T, n_rot / 2]`; for a cache Positions `i32 [T]` (below NCtx), then
-/// Cache `[heads, NCtx, head_dim]`, else Out. Out may be the same memory as X.
+/// Cache `[heads, NCtx, head_dim]`, else Out.
 ///
 /// One program a token and `program_heads` heads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

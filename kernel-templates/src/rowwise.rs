@@ -48,7 +48,7 @@ impl RowOp {
 /// One operation on each element of rows.
 ///
 /// Slots: NTokens; with `indexed` NRows; X `f32 [T, k]` (`[NRows, k]`); with `indexed` Rows `i32 [T]`; for Add, Mul and Glu Y
-/// `f32 [T, k]`; Out, or OutCodes and OutScales. Out may be the same memory as X where not `indexed`, or as Y. One program
+/// `f32 [T, k]`; Out, or OutCodes and OutScales. One program
 /// a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rowwise {

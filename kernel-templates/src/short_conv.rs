@@ -11,7 +11,7 @@ use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Value, View};
 ///
 /// Slots: NTokens; X `f32 [T, cols]`; Weight(0) `f32 [cols, taps]`; with `bias` Bias `f32 [cols]`; State
 /// `f32 [taps - 1, cols]`: the last rows before X, the oldest first; afterwards the last ones with X; Out
-/// `f32 [T, cols]`, which may be the same memory as X. A program has `program_cols` columns and walks along the sequence.
+/// `f32 [T, cols]`. A program has `program_cols` columns and walks along the sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ShortConv {
     /// Columns.

@@ -46,7 +46,7 @@ pub enum Slot {
     Sinks,
     /// `i32`: elements from one head of a KV cache's values to the next.
     ValueStride,
-    /// Rows added to the result, `f32`. May be the same memory as Out.
+    /// Rows added to the result, `f32`.
     Residual,
     /// `i32 [T]`: which rows of X to read.
     Rows,

@@ -18,7 +18,7 @@ pub enum Combine {
 /// x + y or x * y for rows x of `groups` times `group` elements and y of `groups` elements, each for one group.
 ///
 /// Slots: NTokens; X `f32 [T, groups * group]`; Y `f32 [T, groups]`, or for `weight` Weight(0) `f32 [1, groups]`; Out
-/// `f32 [T, groups * group]`. Out may be the same memory as X. One program a row, or with groups of a piece and more one a
+/// `f32 [T, groups * group]`. One program a row, or with groups of a piece and more one a
 /// group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spread {

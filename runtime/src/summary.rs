@@ -21,7 +21,7 @@ pub struct ModelSummary {
 }
 
 /// The values of `general.file_type` and the recipes they stand for. Source: `gguf-py`'s `LlamaFileType`.
-const FILE_TYPES: [(u32, &str); 18] = [
+const FILE_TYPES: [(u32, &str); 35] = [
     (0, "F32"),
     (1, "F16"),
     (2, "Q4_0"),
@@ -38,8 +38,25 @@ const FILE_TYPES: [(u32, &str); 18] = [
     (16, "Q5_K_S"),
     (17, "Q5_K_M"),
     (18, "Q6_K"),
+    (19, "IQ2_XXS"),
+    (20, "IQ2_XS"),
     (21, "Q2_K_S"),
+    (22, "IQ3_XS"),
+    (23, "IQ3_XXS"),
+    (24, "IQ1_S"),
+    (25, "IQ4_NL"),
+    (26, "IQ3_S"),
+    (27, "IQ3_M"),
+    (28, "IQ2_S"),
+    (29, "IQ2_M"),
+    (30, "IQ4_XS"),
+    (31, "IQ1_M"),
     (32, "BF16"),
+    (36, "TQ1_0"),
+    (37, "TQ2_0"),
+    (38, "MXFP4_MOE"),
+    (39, "NVFP4"),
+    (40, "Q1_0"),
 ];
 
 impl Model {

@@ -1,14 +1,14 @@
 """Makes the golden models of this project's own (tests/golden/README.md): random weights, logits by llama.cpp.
 
-    python tests/recipes/own_goldens.py DRIVER [VARIANT...]
+    python tests/recipes/own_goldens.py DRIVER [NAME...]
 
 DRIVER is a program over libllama, called as `DRIVER MODEL N_CTX KV OUT N_DECODE ID... [/ ID...]`: it feeds the ids in
 one batch, then N_DECODE ids one at a time (those behind the slash, else the best ones), writes all logits to OUT as
 float32 and prints the ids fed one at a time. KV is f32 (KV cache of float32, no flash attention) or f16 (llama.cpp's
 defaults).
 
-Needs gguf-py (MIT) and numpy. Weights are float16 (small tensors float32); the reference runs a copy of the file in
-which they are widened to float32. The vocabulary is that of tests/golden/models/llama-F16.gguf.
+Needs gguf-py (MIT) and numpy. Matrices are float16 or bfloat16, small tensors float32; the reference runs a copy of the
+file in which all are float32. The vocabulary is that of tests/golden/models/llama-F16.gguf.
 """
 
 import json
@@ -20,21 +20,22 @@ import zlib
 
 import gguf
 import numpy as np
+from gguf.quants import dequantize, quantize
 
 GOLDEN = os.path.join(os.path.dirname(__file__), "..", "golden", "models")
 VOCAB = 320
 N_CTX = 256
-N_PROMPT, N_DECODE = 48, 16
+N_PROMPT, N_DECODE = 40, 8
 
 
 class Model:
     """A model's metadata and tensors, with the names that converters use."""
 
-    def __init__(self, variant, arch, layers=2, embd=64, heads=4, kv=2, dim=16, ff=96, eps="rms_"):
+    def __init__(self, variant, arch, layers=2, embd=32, heads=4, kv=2, dim=8, ff=48, eps="rms_", kind="F16"):
         self.variant, self.arch, self.layers, self.embd, self.ff = variant, arch, layers, embd, ff
-        self.heads, self.kv, self.dim = heads, kv, dim
+        self.heads, self.kv, self.dim, self.kind = heads, kv, dim, kind
         self.random = np.random.default_rng(zlib.crc32(variant.encode()))
-        self.keys, self.tensors = {}, {}
+        self.keys, self.tensors, self.matrices = {}, {}, set()
         self.set("block_count", layers)
         self.set("context_length", 8192)
         self.set("embedding_length", embd)
@@ -57,8 +58,12 @@ class Model:
 
     def matrix(self, name, *shape, gain=1.0, small=False):
         *_, n_in = shape
-        values = (gain * self.random.standard_normal(shape) / n_in**0.5).astype(np.float16)
-        self.tensors[name] = values.astype(np.float32) if small else values
+        values = (gain * self.random.standard_normal(shape) / n_in**0.5).astype(np.float32)
+        if not small:
+            kind = gguf.GGMLQuantizationType[self.kind]
+            values = dequantize(quantize(values, kind), kind)
+            self.matrices.add(name)
+        self.tensors[name] = values
 
     def linear(self, name, n_out, n_in, gain=1.0, bias=False, small=False):
         self.matrix(f"{name}.weight", n_out, n_in, gain=gain, small=small)
@@ -98,7 +103,7 @@ class Model:
         self.linear(f"{b}ffn_up{suffix}", (2 if fused else 1) * ff, self.embd)
         self.linear(f"{b}ffn_down{suffix}", self.embd, ff)
 
-    def experts(self, n, norm="ffn_norm", count=8, used=3, ff=32, choice_bias=False, own_ff=True):
+    def experts(self, n, norm="ffn_norm", count=8, used=3, ff=16, choice_bias=False, own_ff=True):
         b = f"blk.{n}."
         self.set("expert_count", count)
         self.set("expert_used_count", used)
@@ -149,18 +154,18 @@ def delta_net(m, n, old):
 
 
 def qwen3next(name, old):
-    m = Model(name, "qwen3next")
+    m = Model(name, "qwen3next", dim=16)
     for key, value in [("conv_kernel", 4), ("state_size", 32), ("group_count", 2), ("time_step_rank", 4)]:
         m.set("ssm." + key, value)
     m.set("ssm.inner_size", 128)
     m.set("full_attention_interval", 2)
     m.set("rope.dimension_count", 8)
-    m.set("expert_shared_feed_forward_length", 32)
+    m.set("expert_shared_feed_forward_length", 16)
     delta_net(m, 0, old)
     m.attention(1, qk=(16, 16), gated=True)
     for n in range(2):
         m.experts(n, norm="post_attention_norm")
-        m.shared(n, 32, gated=True)
+        m.shared(n, 16, gated=True)
     m.head()
     return m
 
@@ -178,7 +183,7 @@ def _(name):
 @case("glm4")
 def _(name):
     m = Model(name, "glm4")
-    m.set("rope.dimension_count", 8)
+    m.set("rope.dimension_count", 4)
     for n in range(2):
         m.attention(n, bias=True)
         m.norm(f"blk.{n}.post_attention_norm")
@@ -190,25 +195,25 @@ def _(name):
 
 @case("granitemoe")
 def _(name):
-    m = Model(name, "granitemoe", ff=32)
+    m = Model(name, "granitemoe", ff=16)
     m.set("attention.scale", 0.2)
     m.set("embedding_scale", 3.0)
     m.set("residual_scale", 0.5)
     m.set("logit_scale", 3.0)
-    m.set("expert_shared_feed_forward_length", 48)
+    m.set("expert_shared_feed_forward_length", 24)
     for n in range(2):
         m.attention(n)
         m.experts(n, own_ff=False)
-        m.shared(n, 48)
+        m.shared(n, 24)
     m.head(tied=True)
     return m
 
 
 @case("olmoe")
 def _(name):
-    m = Model(name, "olmoe", ff=32, kv=4)
+    m = Model(name, "olmoe", ff=16, kv=4)
     for n in range(2):
-        m.attention(n, qk=(64, 64))
+        m.attention(n, qk=(32, 32))
         m.experts(n, own_ff=False)
     m.head()
     return m
@@ -216,7 +221,7 @@ def _(name):
 
 @case("seed_oss")
 def _(name):
-    m = Model(name, "seed_oss", dim=32)
+    m = Model(name, "seed_oss", dim=16)
     for n in range(2):
         m.attention(n, bias=True)
         m.mlp(n, norm="post_attention_norm")
@@ -263,11 +268,11 @@ def _(name):
 
 @case("minimax-m2")
 def _(name):
-    m = Model(name, "minimax-m2", ff=32)
-    m.set("rope.dimension_count", 8)
+    m = Model(name, "minimax-m2", ff=16)
+    m.set("rope.dimension_count", 4)
     m.set("expert_gating_func", 2)
     for n in range(2):
-        m.attention(n, qk=(64, 32))
+        m.attention(n, qk=(32, 16))
         m.experts(n, choice_bias=True)
     m.head()
     return m
@@ -289,7 +294,7 @@ def _(name):
     m = Model(name, "stablelm", eps="")
     m.set("rope.dimension_count", 4)
     for n in range(2):
-        m.attention(n, norm_bias=True, qk=((4, 16), (2, 16)))
+        m.attention(n, norm_bias=True, qk=((4, 8), (2, 8)))
         m.mlp(n, norm=None)
     m.head(bias=True)
     return m
@@ -308,11 +313,11 @@ def _(name):
 @case("deepseek2-lite")
 def _(name):
     # Queries without a short row, keys and values of each head: V2-Lite in files before the absorbed form.
-    m = Model(name, "deepseek2", 27, embd=32, heads=3, kv=3, dim=12, ff=32)
+    m = Model(name, "deepseek2", 27, heads=3, kv=3, dim=16, ff=16)
     for key, value in [("leading_dense_block_count", 26), ("attention.kv_lora_rank", 16), ("expert_shared_count", 2)]:
         m.set(key, value)
     m.set("attention.value_length", 8)
-    m.set("rope.dimension_count", 4)
+    m.set("rope.dimension_count", 8)
     m.set("rope.scaling.type", "yarn")
     m.set("rope.scaling.factor", 4.0)
     m.set("rope.scaling.original_context_length", 32)
@@ -321,8 +326,8 @@ def _(name):
     for n in range(27):
         b = f"blk.{n}."
         m.norm(b + "attn_norm")
-        m.linear(b + "attn_q", 3 * 12, 32, 1.5)
-        m.linear(b + "attn_kv_a_mqa", 16 + 4, 32, 1.5)
+        m.linear(b + "attn_q", 3 * 16, 32, 1.5)
+        m.linear(b + "attn_kv_a_mqa", 16 + 8, 32, 1.5)
         m.norm(b + "attn_kv_a_norm", 16)
         m.linear(b + "attn_kv_b", 3 * (8 + 8), 16)
         m.linear(b + "attn_output", 32, 3 * 8)
@@ -338,21 +343,21 @@ def _(name):
 @case("deepseek2-temperature")
 def _(name):
     # The absorbed form without a short row of queries, which grow with their position.
-    m = Model(name, "deepseek2", 26, embd=32, heads=3, kv=1, dim=20, ff=32)
+    m = Model(name, "deepseek2", 26, heads=3, kv=1, dim=24, ff=16)
     for key, value in [("leading_dense_block_count", 26), ("attention.kv_lora_rank", 16), ("expert_shared_count", 0)]:
         m.set(key, value)
     m.set("attention.value_length", 16)
-    m.set("attention.key_length_mla", 12)
+    m.set("attention.key_length_mla", 16)
     m.set("attention.value_length_mla", 8)
     m.set("attention.temperature_scale", 0.3)
     m.set("attention.temperature_length", 16)
-    m.set("rope.dimension_count", 4)
-    m.set("expert_feed_forward_length", 32)
+    m.set("rope.dimension_count", 8)
+    m.set("expert_feed_forward_length", 16)
     for n in range(26):
         b = f"blk.{n}."
         m.norm(b + "attn_norm")
-        m.linear(b + "attn_q", 3 * 12, 32, 1.5)
-        m.linear(b + "attn_kv_a_mqa", 16 + 4, 32, 1.5)
+        m.linear(b + "attn_q", 3 * 16, 32, 1.5)
+        m.linear(b + "attn_kv_a_mqa", 16 + 8, 32, 1.5)
         m.norm(b + "attn_kv_a_norm", 16)
         m.matrix(b + "attn_k_b.weight", 3, 16, 8)
         m.matrix(b + "attn_v_b.weight", 3, 8, 16)
@@ -367,13 +372,13 @@ def _(name):
     m = Model(name, "phi3")
     m.set("rope.scaling.original_context_length", 64)
     m.set("rope.scaling.attn_factor", 1.19)
-    m.vector("rope_factors_short.weight", 8)
-    m.vector("rope_factors_long.weight", 8, middle=4.0)
+    m.vector("rope_factors_short.weight", 4)
+    m.vector("rope_factors_long.weight", 4, middle=4.0)
     for n in range(2):
         b = f"blk.{n}."
         m.norm(b + "attn_norm")
-        m.linear(b + "attn_qkv", 64 + 2 * 32, 64, 1.5)
-        m.linear(b + "attn_output", 64, 64)
+        m.linear(b + "attn_qkv", 32 + 2 * 16, 32, 1.5)
+        m.linear(b + "attn_output", 32, 32)
         m.mlp(n, fused=True)
     m.head()
     return m
@@ -388,7 +393,7 @@ def _(name):
     m.set("rope.scaling.factor", 8.0)
     m.set("rope.scaling.original_context_length", 32)
     for n in range(4):
-        m.attention(n, norm=None, qk=(64, 32))
+        m.attention(n, norm=None, qk=(32, 16))
         m.norm(f"blk.{n}.post_attention_norm")
         m.mlp(n, norm=None)
         m.norm(f"blk.{n}.post_ffw_norm")
@@ -409,8 +414,8 @@ def _(name):
     return llama(name, "internlm2")
 
 
-def llama(name, arch="llama"):
-    m = Model(name, arch)
+def llama(name, arch="llama", kind="F16"):
+    m = Model(name, arch, kind=kind)
     for n in range(2):
         m.attention(n)
         m.mlp(n)
@@ -420,7 +425,7 @@ def llama(name, arch="llama"):
 
 @case("llama-yarn")
 def _(name):
-    m = llama(name)
+    m = llama(name, kind="BF16")
     m.set("rope.scaling.type", "yarn")
     m.set("rope.scaling.factor", 8.0)
     m.set("rope.scaling.original_context_length", 32)
@@ -454,7 +459,11 @@ def write(m, path, wide):
         sub = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
         w.add_key_value(key, field.contents(), kind, sub_type=sub)
     for name, values in m.tensors.items():
-        w.add_tensor(name, values.astype(np.float32) if wide else values)
+        if wide or name not in m.matrices:
+            w.add_tensor(name, values)
+        else:
+            kind = gguf.GGMLQuantizationType[m.kind]
+            w.add_tensor(name, quantize(values, kind), raw_dtype=kind)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -491,7 +500,7 @@ def distance(found, want, margins):
 
 def make(driver, variant):
     m = CASES[variant]()
-    name = f"{variant}-F16"
+    name = f"{variant}-{m.kind}"
     path = os.path.join(GOLDEN, name + ".gguf")
     write(m, path, wide=False)
     prompt = [int(i) for i in np.random.default_rng(zlib.crc32(name.encode())).integers(0, 316, N_PROMPT)]
@@ -501,17 +510,14 @@ def make(driver, variant):
         want, greedy = run(driver, wide, "f32", prompt)
     best = np.sort(want, 1)
     margins = best[:, -1] - best[:, -2]
-    types = {}
-    for values in m.tensors.values():
-        kind = {"float32": "F32", "float16": "F16"}[str(values.dtype)]
-        types[kind] = types.get(kind, 0) + 1
+    types = {m.kind: len(m.matrices), "F32": len(m.tensors) - len(m.matrices)}
     np.save(os.path.join(GOLDEN, name + ".npy"), want)
     description = {
         "file": name + ".gguf",
         "logits": name + ".npy",
         "arch": m.arch,
         "variant": variant,
-        "quant": "F16",
+        "quant": m.kind,
         "recipe": "tests/recipes/own_goldens.py",
         "tensor_types": types,
         "n_ctx": N_CTX,

@@ -44,7 +44,7 @@ fn all() -> bool {
 /// The graphs of the models.
 fn graphs() -> Vec<Graph> {
     let golden = if all() { Golden::locate() } else { Golden::compact() };
-    let goldens = golden.models().expect("goldens").into_iter().filter(|m| m.is_executed());
+    let goldens = golden.models().expect("goldens").into_iter().filter(|m| m.is_readable());
     let mut paths: Vec<PathBuf> = goldens.map(|m| golden.path(&m)).collect();
     if all() {
         let real = golden.published_models().expect("real models").into_iter().map(|m| real_model_path(&m.model));

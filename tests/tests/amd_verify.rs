@@ -16,7 +16,7 @@ use std::path::PathBuf;
 fn models() -> Vec<PathBuf> {
     let all = std::env::var_os("HRX_ALL").is_some_and(|v| v == "1");
     let golden = if all { Golden::locate() } else { Golden::compact() };
-    let goldens = golden.models().expect("goldens").into_iter().filter(|m| m.is_executed());
+    let goldens = golden.models().expect("goldens").into_iter().filter(|m| m.is_readable());
     let mut paths: Vec<PathBuf> = goldens.map(|m| golden.path(&m)).collect();
     let real = golden.published_models().expect("real models");
     paths.extend(real.into_iter().map(|m| real_model_path(&m.model)));

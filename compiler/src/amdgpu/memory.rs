@@ -180,7 +180,7 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// A loaded value as words, narrow ones zero-extended.
-    fn words_of(&self, v: BasicValueEnum<'c>) -> Result<Vec<BasicValueEnum<'c>>> {
+    pub(super) fn words_of(&self, v: BasicValueEnum<'c>) -> Result<Vec<BasicValueEnum<'c>>> {
         Ok(match v {
             BasicValueEnum::VectorValue(x) => (0..x.get_type().get_size())
                 .map(|i| self.b.build_extract_element(x, self.word(i), "").map_err(said))

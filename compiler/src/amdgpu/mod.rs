@@ -7,6 +7,7 @@
 
 mod memory;
 mod ops;
+mod tables;
 
 pub use memory::LARGEST_VIEW;
 

@@ -76,6 +76,8 @@ impl<'c> Codegen<'c, '_> {
                 one(self.call("llvm.fma", &[args[0].get_type()], &args)?)
             }
             Op::Dot4 { signed, args: [a, b, c] } => one(self.dot4(*signed, [*a, *b, *c])?),
+            Op::Lookup(table, index) => one(self.lookup(table, self.int(*index)?)?),
+            Op::Table(table, at) => self.table(table, self.int(*at)?, results.len() as u32),
             Op::Dot2([a, b, c]) => {
                 let args = [self.get(*a)?, self.get(*b)?, self.get(*c)?, self.flag(false)];
                 one(self.call("llvm.amdgcn.fdot2", &[], &args)?)
@@ -142,6 +144,7 @@ impl<'c> Codegen<'c, '_> {
             Un::Bits => b.build_bit_cast(self.get(a)?, i32t, "").map_err(said)?,
             Un::Float => b.build_bit_cast(self.get(a)?, f32t, "").map_err(said)?,
             Un::Not => b.build_not(self.int(a)?, "").map_err(said)?.into(),
+            Un::Ones => self.call("llvm.ctpop", &[i32t.into()], &[self.get(a)?])?,
             Un::BToI => b.build_int_z_extend(self.int(a)?, i32t, "").map_err(said)?.into(),
         })
     }

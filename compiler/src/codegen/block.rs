@@ -34,6 +34,7 @@ impl<'c> Codegen<'c, '_> {
             Op::Reshape { arg, shape } => self.reshape(*arg, *shape)?,
             Op::Concat { args, axis } => self.concat(*args, *axis as usize)?,
             Op::Slice { arg, axis, start, len } => self.slice(*arg, *axis as usize, *start, *len)?,
+            Op::Lookup { table, arg } => self.lookup(table, *arg)?,
             Op::Repeat { arg, times } => self.repeat(*arg, *times)?,
             Op::Reduce { op, arg, axis } => self.reduce(*op, *arg, *axis as usize)?,
             Op::Dot { args } => self.dot(*args)?,

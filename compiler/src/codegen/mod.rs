@@ -10,6 +10,7 @@
 mod block;
 mod dot;
 mod elementwise;
+mod lookup;
 mod memory;
 mod mma;
 mod reg;

@@ -241,6 +241,10 @@ fn written_as(word: &str) -> Written {
     }
     let mut rest = word;
     loop {
+        // The sign of a number is its own: that of `|-1|` is dropped.
+        if plain(rest).is_some() {
+            break;
+        }
         if let Some(inner) = rest.strip_prefix('|').and_then(|r| r.strip_suffix('|')) {
             (found.abs, rest) = (true, inner);
         } else if let Some((change @ ("neg" | "abs" | "sext"), inside)) =
@@ -419,6 +423,10 @@ mod tests {
         assert!(found.neg && found.abs && !found.sext && matches!(found.base, Base::Regs(Regs { first: 3, .. })));
         assert_eq!(written("v4.h").half, Some(true));
         assert_eq!(written("v4.l").half, Some(false));
+        let found = written("|-0.5|");
+        assert!(found.abs && !found.neg && found.base == Base::Fraction((-0.5_f64).to_bits()));
+        let found = written("-|-3|");
+        assert!(found.abs && found.neg && found.base == Base::Whole(-3_i64 as u64));
         assert!(written("sext(v4)").sext && written("neg(v4)").neg);
         assert_eq!(written("-1").base, Base::Whole(u64::MAX));
         assert_eq!(written("0x7fffffff80000000").base, Base::Whole(0x7fff_ffff_8000_0000));

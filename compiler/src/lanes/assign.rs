@@ -5,7 +5,7 @@
 //! by element, and then backward to operands that have none yet: a plain load can be made in any layout. What is left
 //! gets the layout of a coalesced access, from its store or its load.
 
-use super::blocks::block_terms;
+use super::blocks::block_words;
 use super::build::{quadrupled, repeated_from};
 use super::fragments::product;
 use super::layout::{Axis, Layout, Place};
@@ -19,6 +19,9 @@ pub(super) type Layouts = SecondaryMap<Value, Option<Layout>>;
 
 /// Bytes that one lane reads at once.
 const WIDEST: u32 = 16;
+
+/// log2 of the codes of a block that one lane has at most, however few bytes they are in.
+const OWN_BITS: u32 = 5;
 
 struct Assigner<'k> {
     k: &'k Kernel,
@@ -194,10 +197,11 @@ impl Assigner<'_> {
                 let granule = 1u32 << (extents[0] | extents[1]).trailing_zeros();
                 part(&l.axes[axis], extents[0] + extents[1], granule).map(|a| l.with_axis(axis, a))
             }
-            Op::Repeat { arg, times } => {
+            Op::Repeat { arg, .. } | Op::Lookup { arg, .. } => {
+                let times = copies(op);
                 let l = self.get(*arg)?;
                 let last = l.axes.len() - 1;
-                let n = Axis::bits_of(*times);
+                let n = Axis::bits_of(times);
                 let mut axis = Axis::registers(self.shape(v).dims()[last]);
                 if times >> n != 1 {
                     return l.axes[last].bits.iter().all(|p| *p == Place::Reg).then(|| l.with_axis(last, axis));
@@ -225,7 +229,7 @@ impl Assigner<'_> {
             }
             Op::Const { .. } => None,
             // Where the operands' layouts can't be kept: as a coalesced access has them.
-            Op::Reshape { arg, .. } | Op::Slice { arg, .. } | Op::Repeat { arg, .. } => {
+            Op::Reshape { arg, .. } | Op::Slice { arg, .. } | Op::Repeat { arg, .. } | Op::Lookup { arg, .. } => {
                 self.get(*arg).map(|_| self.blocked(ty))
             }
             Op::Concat { args, .. } => self.get(args[0]).or_else(|| self.get(args[1])).map(|_| self.blocked(ty)),
@@ -335,7 +339,7 @@ impl Assigner<'_> {
                     self.give(a, l);
                 }
             }
-            Op::Repeat { arg, times } => self.give(*arg, repeated_from(layout, *times)),
+            Op::Repeat { arg, .. } | Op::Lookup { arg, .. } => self.give(*arg, repeated_from(layout, copies(op))),
             Op::Dot4 { args: [a, b, c] } => {
                 self.give(*a, Some(quadrupled(layout)));
                 self.give(*b, Some(quadrupled(layout)));
@@ -382,20 +386,33 @@ impl Assigner<'_> {
 
     /// The places of the bits of an element's number in a run.
     fn codes_axis(&self, f: &Format, elements: u32) -> Option<Axis> {
-        let term = block_terms(f)?.into_iter().next()?;
+        let words = block_words(f)?;
+        // The first number is the address of what is read first.
+        let at = words.numbers.first()?;
         let lanes = self.chip.wave.trailing_zeros() as u8;
         let block_bits = f.block.trailing_zeros() as usize;
         let mut axis = Axis::registers(elements);
-        let mut lane = 0;
+        let (mut lane, mut own) = (0, 2);
         for (i, place) in axis.bits.iter_mut().enumerate().skip(2) {
-            let near = i < block_bits && term.at[i - 2] < WIDEST;
-            if !near && lane < lanes {
+            let near = i < block_bits && at[1 << (i - 2)].wrapping_sub(at[0]) < WIDEST && own < OWN_BITS;
+            if near || lane == lanes {
+                own += 1;
+            } else {
                 *place = Place::Lane(lane);
                 lane += 1;
             }
         }
         debug_assert!(CHUNK <= elements);
         Some(axis)
+    }
+}
+
+/// How many elements each one of a repetition's or lookup's operand becomes.
+fn copies(op: &Op) -> u32 {
+    match op {
+        Op::Repeat { times, .. } => *times,
+        Op::Lookup { table, .. } => table.width,
+        _ => 1,
     }
 }
 

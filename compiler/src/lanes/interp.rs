@@ -114,7 +114,7 @@ impl Machine<'_> {
                 }
                 continue;
             }
-            for (&r, v) in inst.results.iter().zip(self.op(&inst.op)?) {
+            for (&r, v) in inst.results.iter().zip(self.op(&inst.op, inst.results.len())?) {
                 self.values[r] = v;
             }
         }
@@ -131,7 +131,7 @@ impl Machine<'_> {
         Ok(vec![out.collect::<Result<_, _>>()?])
     }
 
-    fn op(&mut self, op: &Op) -> Result<Vec<Vec<u32>>, Fault> {
+    fn op(&mut self, op: &Op, results: usize) -> Result<Vec<Vec<u32>>, Fault> {
         let (wave, lanes) = (self.k.wave, self.lanes as u32);
         match op {
             Op::Const(bits) => Ok(vec![vec![*bits; self.lanes]]),
@@ -150,6 +150,23 @@ impl Machine<'_> {
                 self.map(&[*a, *b, *c], |x| Ok(float(x[0]).mul_add(float(x[1]), float(x[2])).to_bits()))
             }
             Op::Dot4 { signed, args } => self.map(args, |x| Ok(dot4(*signed, x[0], x[1], x[2]))),
+            Op::Lookup(table, v) => self.map(&[*v], |x| {
+                let entries = x[0].to_le_bytes().map(|i| table.bytes[usize::from(i & 15)]);
+                Ok(u32::from_le_bytes(entries))
+            }),
+            Op::Table(table, v) => {
+                let words = (0..results).map(|n| {
+                    let word = self.map(&[*v], |x| {
+                        let from = 4 * (x[0] as usize + n);
+                        match table.bytes.get(from..from + 4) {
+                            Some(&[a, b, c, d]) => Ok(u32::from_le_bytes([a, b, c, d])),
+                            _ => fault(format!("word {} of table {}", x[0] as usize + n, table.name)),
+                        }
+                    });
+                    word.map(|w| w.concat())
+                });
+                words.collect()
+            }
             Op::Dot2(args) => self.map(args, |x| {
                 let half = |w: u32, i: u32| f16::from_bits((w >> (16 * i)) as u16).to_f32();
                 let sum = (0..2).fold(float(x[2]), |s, i| half(x[0], i).mul_add(half(x[1], i), s));
@@ -336,6 +353,7 @@ fn unary(op: Un, x: u32) -> u32 {
         Un::SExt(bits) => ((x << (32 - bits)) as i32 >> (32 - bits)) as u32,
         Un::Bits | Un::Float | Un::BToI => x,
         Un::Not => u32::from(x == 0),
+        Un::Ones => x.count_ones(),
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::target::amd::MatrixOp;
 use cranelift_entity::{PrimaryMap, entity_impl};
+use hrx_ir::quant::Table;
 use hrx_ir::tile;
 
 /// A register of each lane.
@@ -68,6 +69,8 @@ pub enum Un {
     Not,
     /// A predicate as 0 or 1.
     BToI,
+    /// How many bits of a word are set.
+    Ones,
 }
 
 /// Operations of two operands. Integers wrap.
@@ -196,6 +199,10 @@ pub enum Op {
         /// Factors and addend.
         args: [Val; 3],
     },
+    /// For each byte of a word an entry of a table of 16 bytes; bits above the lowest four mean nothing.
+    Lookup(&'static Table, Val),
+    /// One or two neighbouring words of a table, from a word of this number on, which is even for two.
+    Table(&'static Table, Val),
     /// Two products of binary16 halves added to a float.
     Dot2([Val; 3]),
     /// The value of the lane whose number differs in these bits.

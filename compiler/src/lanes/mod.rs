@@ -6,7 +6,7 @@
 //!
 //! * [`layout`]: where the elements of a tile are: registers, lanes, waves.
 //! * `assign`: in which layout each value is made.
-//! * `blocks`: where quantised codes lie, in the form that lanes can share.
+//! * `blocks`: how quantised codes are made, in the form that lanes can share.
 //! * `fragments`: the layouts of matrix products.
 //! * [`build`]: emits lane operations.
 //! * [`ir`], [`mod@print`]: the lane form and its text.

@@ -64,6 +64,8 @@ impl LaneKernel {
             Op::Select(c, a, b) => write!(s, "select {c}, {a}, {b}"),
             Op::Fma(a, b, c) => write!(s, "fma {a}, {b}, {c}"),
             Op::Dot4 { signed, args } => write!(s, "dot4_{} {}", if *signed { "s" } else { "u" }, list(args)),
+            Op::Lookup(table, v) => write!(s, "lookup {v} in {}", table.name),
+            Op::Table(table, v) => write!(s, "table {}[{v}] {} words", table.name, results.len()),
             Op::Dot2(args) => write!(s, "dot2 {}", list(args)),
             Op::ShuffleXor(v, mask) => write!(s, "shuffle_xor {v}, {mask}"),
             Op::Load { at, bytes, mask } => {

@@ -25,6 +25,10 @@ pub(super) struct Lower<'c, 'a, 'k> {
     /// The function's first block, which begins with its constants.
     pub(super) entry: BlockRef<'c, 'a>,
     pub(super) constants: Vec<(Attribute<'c>, Val<'c, 'a>)>,
+    /// The module's body.
+    pub(super) module: BlockRef<'c, 'a>,
+    /// The tables that the module has, by name.
+    pub(super) tables: Vec<&'static str>,
     values: HashMap<Value, Val<'c, 'a>>,
     views: HashMap<View, Val<'c, 'a>>,
 }
@@ -40,6 +44,8 @@ pub(super) fn function<'c>(cx: &'c Context, module: &Module<'c>, kernel: &Kernel
         at: body,
         entry: body,
         constants: Vec::new(),
+        module: body,
+        tables: Vec::new(),
         values: HashMap::new(),
         views: HashMap::new(),
     };
@@ -152,6 +158,7 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
             Op::Reshape { arg, shape } => self.reshape(*arg, *shape)?,
             Op::Concat { args, axis } => self.concat(*args, usize::from(*axis))?,
             Op::Slice { arg, axis, start, len } => self.slice(*arg, usize::from(*axis), *start, *len)?,
+            Op::Lookup { table, arg } => self.lookup(table, *arg)?,
             Op::Repeat { arg, times } => self.repeat(*arg, *times)?,
             Op::Reduce { op, arg, axis } => self.reduce(*op, *arg, usize::from(*axis))?,
             Op::Dot { args } => self.dot(*args)?,

@@ -16,6 +16,7 @@
 mod abi;
 mod convert;
 mod elementwise;
+mod lookup;
 mod lower;
 mod memory;
 mod ops;
@@ -42,7 +43,7 @@ pub const PIPELINE: &str = "builtin.module(convert-scf-to-cf,convert-vector-to-l
     reconcile-unrealized-casts)";
 
 /// The dialects that kernels are written in.
-const DIALECTS: [&str; 6] = ["func", "scf", "arith", "math", "vector", "memref"];
+const DIALECTS: [&str; 7] = ["func", "scf", "arith", "math", "vector", "memref", "ub"];
 
 /// Why a kernel was not lowered, in words.
 struct Stop(String);

@@ -4,7 +4,7 @@
 
 use super::rewrite::{Cursor, rewrite};
 use super::runs::run;
-use hrx_ir::quant::{Bytes, CHUNK, Format, Scales};
+use hrx_ir::quant::{Bytes, CHUNK, E4M3_FACTOR, E4M3_NAN, E8M0_SUBNORMAL, Format, Number, Scales};
 use hrx_ir::tile::{BinaryOp, BlockPart, CmpOp, Content, Elem, Kernel, Op, Shape, Type, UnaryOp, Value, View};
 
 /// Expands every block read of the kernel but the raw ones.
@@ -61,24 +61,107 @@ impl<'c, 'k> BlockReader<'c, 'k> {
     fn bytes(&mut self, e: &Bytes) -> Value {
         match e {
             Bytes::Raw { at, len } => self.raw(*at, Elem::U8, *len),
-            Bytes::Bits { at, len } => self.bits(*at, *len, 0),
+            Bytes::Fields { at, bytes, bit, step, width, len } => {
+                let elem = [Elem::U8, Elem::U16, Elem::U32][bytes.trailing_zeros() as usize];
+                let int = self.raw(*at, elem, 1);
+                let int = self.at.convert(int, Elem::U32);
+                self.fields(int, [*bit, *step, *width], *len)
+            }
+            Bytes::Spread(of) => self.spread_bits(of, 1),
             Bytes::Shl(inner, n) => {
-                if let Bytes::Bits { at, len } = **inner {
-                    return self.bits(at, len, *n);
+                if let Bytes::Spread(of) = &**inner {
+                    return self.spread_bits(of, 1 << n);
                 }
                 self.with_constant(BinaryOp::Shl, inner, i64::from(*n))
             }
             Bytes::Shr(inner, n) => self.with_constant(BinaryOp::Shr, inner, i64::from(*n)),
             Bytes::And(inner, m) => self.with_constant(BinaryOp::And, inner, i64::from(*m)),
-            Bytes::Or(a, b) => {
-                let (a, b) = (self.bytes(a), self.bytes(b));
-                self.at.binary(BinaryOp::Or, a, b)
-            }
+            Bytes::Or(a, b) => self.combined(BinaryOp::Or, a, b),
+            Bytes::Xor(a, b) => self.combined(BinaryOp::Xor, a, b),
             Bytes::Concat(a, b) => {
                 let args = [self.bytes(a), self.bytes(b)];
                 self.at.push(Op::Concat { args, axis: 1 })
             }
+            Bytes::Repeat(a, times) => {
+                let arg = self.bytes(a);
+                self.at.push(Op::Repeat { arg, times: *times })
+            }
+            Bytes::Even(a) => self.even(a),
+            Bytes::Trit(a, n) => self.trit(a, *n),
+            Bytes::Lookup { low, high, table } => {
+                let mut arg = self.bytes(low);
+                if let Some(high) = high {
+                    let high = self.bytes(high);
+                    let high = self.at.convert(high, Elem::U16);
+                    let high = self.at.binary_int(BinaryOp::Shl, high, 8);
+                    let low = self.at.convert(arg, Elem::U16);
+                    arg = self.at.binary(BinaryOp::Or, low, high);
+                }
+                self.at.push(Op::Lookup { table, arg })
+            }
+            Bytes::Negate(a, signs) => {
+                // All bits set where it is to be negated: then minus x is the complement of x, and 1 more.
+                let x = self.bytes(a);
+                let all = match &**signs {
+                    Bytes::Spread(of) => self.spread_bits(of, 0xFF),
+                    other => {
+                        let s = self.bytes(other);
+                        self.at.unary(UnaryOp::Neg, s)
+                    }
+                };
+                let flipped = self.at.binary(BinaryOp::Xor, x, all);
+                self.at.binary(BinaryOp::Sub, flipped, all)
+            }
         }
+    }
+
+    fn combined(&mut self, op: BinaryOp, a: &Bytes, b: &Bytes) -> Value {
+        let (a, b) = (self.bytes(a), self.bytes(b));
+        self.at.binary(op, a, b)
+    }
+
+    /// `len` fields of a `u32 [rows, 1]`: of `width` bits, the first from `bit` on, the next ones `step` higher.
+    fn fields(&mut self, int: Value, [bit, step, width]: [u32; 3], len: u32) -> Value {
+        let shape = Shape::new(&[self.rows, len]);
+        let int = self.at.broadcast(int, shape);
+        let place = self.at.push(Op::Iota { ty: Type::new(Elem::U32, &[len]) });
+        let place = self.at.binary_int(BinaryOp::Mul, place, i64::from(step));
+        let place = self.at.binary_int(BinaryOp::Add, place, i64::from(bit));
+        let place = self.at.push(Op::Reshape { arg: place, shape: Shape::new(&[1, len]) });
+        let place = self.at.broadcast(place, shape);
+        let moved = self.at.binary(BinaryOp::Shr, int, place);
+        let field = self.at.binary_int(BinaryOp::And, moved, (1 << width) - 1);
+        self.at.convert(field, Elem::U8)
+    }
+
+    /// Numbers of 7 bits with their parity in bit 7: halves folded onto one another leave it in bit 0.
+    fn even(&mut self, a: &Bytes) -> Value {
+        let x = self.bytes(a);
+        let mut parity = x;
+        for n in [4, 2, 1] {
+            let half = self.at.binary_int(BinaryOp::Shr, parity, n);
+            parity = self.at.binary(BinaryOp::Xor, parity, half);
+        }
+        let parity = self.at.binary_int(BinaryOp::Shl, parity, 7);
+        self.at.binary(BinaryOp::Or, x, parity)
+    }
+
+    /// A digit in base 3. Multiplied by sums, which the digits behind it share; the digit of y is how many of 256 / 3 and
+    /// 512 / 3 it reaches.
+    fn trit(&mut self, a: &Bytes, n: u8) -> Value {
+        let mut y = self.bytes(a);
+        for _ in 0..n {
+            let two = self.at.binary(BinaryOp::Add, y, y);
+            y = self.at.binary(BinaryOp::Add, two, y);
+        }
+        let mut digit = self.at.zeros(self.at.k.ty(y));
+        for least in [86, 171] {
+            let least = self.at.int(least, y);
+            let reached = self.at.cmp(CmpOp::Ge, y, least);
+            let reached = self.at.convert(reached, Elem::U8);
+            digit = self.at.binary(BinaryOp::Add, digit, reached);
+        }
+        digit
     }
 
     fn with_constant(&mut self, op: BinaryOp, inner: &Bytes, n: i64) -> Value {
@@ -86,11 +169,11 @@ impl<'c, 'k> BlockReader<'c, 'k> {
         self.at.binary_int(op, v, n)
     }
 
-    /// Bits spread to bytes of 0 or `1 << shift`: each byte eight times, each copy masked with its own bit.
-    fn bits(&mut self, at: u32, len: u32, shift: u8) -> Value {
-        let n = 8 * len;
-        let raw = self.raw(at, Elem::U8, len);
-        let copies = self.at.push(Op::Repeat { arg: raw, times: 8 });
+    /// Bits spread to bytes of 0 or `to`: each byte eight times, each copy masked with its own bit.
+    fn spread_bits(&mut self, of: &Bytes, to: i64) -> Value {
+        let arg = self.bytes(of);
+        let n = 8 * of.len();
+        let copies = self.at.push(Op::Repeat { arg, times: 8 });
         let place = self.at.push(Op::Iota { ty: Type::new(Elem::U8, &[n]) });
         let bit = self.at.binary_int(BinaryOp::And, place, 7);
         let one = self.at.int(1, bit);
@@ -98,33 +181,88 @@ impl<'c, 'k> BlockReader<'c, 'k> {
         let mask = self.at.push(Op::Reshape { arg: mask, shape: Shape::new(&[1, n]) });
         let mask = self.at.broadcast(mask, Shape::new(&[self.rows, n]));
         let masked = self.at.binary(BinaryOp::And, copies, mask);
-        let zero = self.at.int(0, masked);
-        let set = self.at.cmp(CmpOp::Ne, masked, zero);
-        let bit = self.at.int(1 << shift, masked);
+        let set = self.at.cmp(CmpOp::Eq, masked, mask);
+        let (bit, zero) = (self.at.int(to, masked), self.at.int(0, masked));
         self.at.select(set, bit, zero)
+    }
+
+    /// The number that scales each row's block, `f32 [rows, 1]`.
+    fn number(&mut self, d: Number) -> Value {
+        match d {
+            Number::F16(at) => {
+                let half = self.raw(at, Elem::F16, 1);
+                self.at.convert(half, Elem::F32)
+            }
+            Number::F32(at) => self.raw(at, Elem::F32, 1),
+            Number::Nibbles(at) => {
+                let mut bits = None;
+                for i in 0..4 {
+                    let int = self.raw(at + 2 * i, Elem::U16, 1);
+                    let nibble = self.at.binary_int(BinaryOp::Shr, int, 12);
+                    let nibble = self.at.binary_int(BinaryOp::Shl, nibble, i64::from(4 * i));
+                    bits = Some(bits.map_or(nibble, |b| self.at.binary(BinaryOp::Or, b, nibble)));
+                }
+                let bits = bits.unwrap_or_else(|| self.at.zeros(Type::new(Elem::U16, &[self.rows, 1])));
+                let half = self.at.bitcast(bits, Elem::F16);
+                self.at.convert(half, Elem::F32)
+            }
+            Number::E8m0(at) => {
+                let byte = self.raw(at, Elem::U8, 1);
+                let e = self.at.convert(byte, Elem::U32);
+                let first = self.at.int(2, e);
+                let subnormal = self.at.cmp(CmpOp::Lt, e, first);
+                let shift = self.at.binary_int(BinaryOp::Min, e, 1);
+                let low = self.at.int(i64::from(E8M0_SUBNORMAL), e);
+                let low = self.at.binary(BinaryOp::Shl, low, shift);
+                let high = self.at.binary_int(BinaryOp::Sub, e, 1);
+                let high = self.at.binary_int(BinaryOp::Shl, high, 23);
+                let bits = self.at.select(subnormal, low, high);
+                self.at.bitcast(bits, Elem::F32)
+            }
+        }
     }
 
     fn scales(&mut self, s: &Scales) -> Value {
         let shape = Shape::new(&[self.rows, self.format.groups()]);
         match s {
-            Scales::One { at, negate } => {
-                let half = self.raw(*at, Elem::F16, 1);
-                let mut d = self.at.convert(half, Elem::F32);
+            Scales::One { d, negate } => {
+                let mut d = self.number(*d);
                 if *negate {
                     d = self.at.unary(UnaryOp::Neg, d);
                 }
                 self.at.broadcast(d, shape)
             }
-            Scales::Scaled { at, by, signed } => {
-                let half = self.raw(*at, Elem::F16, 1);
-                let d = self.at.convert(half, Elem::F32);
+            Scales::Scaled { d, by, signed, times, plus } => {
+                let d = self.number(*d);
                 let d = self.at.broadcast(d, shape);
                 let mut by = self.bytes(by);
                 if *signed {
                     by = self.at.bitcast(by, Elem::I8);
                 }
-                let by = self.at.convert(by, Elem::F32);
+                let mut by = self.at.convert(by, Elem::F32);
+                if *times != 1.0 {
+                    let times = self.at.float(f64::from(*times), by);
+                    by = self.at.binary(BinaryOp::Mul, by, times);
+                }
+                if *plus != 0.0 {
+                    let plus = self.at.float(f64::from(*plus), by);
+                    by = self.at.binary(BinaryOp::Add, by, plus);
+                }
                 self.at.binary(BinaryOp::Mul, d, by)
+            }
+            Scales::E4m3 { by } => {
+                let byte = self.bytes(by);
+                let nan = self.at.int(i64::from(E4M3_NAN), byte);
+                let nan = self.at.cmp(CmpOp::Eq, byte, nan);
+                let bits = self.at.binary_int(BinaryOp::And, byte, 0x7F);
+                let bits = self.at.convert(bits, Elem::U16);
+                let bits = self.at.binary_int(BinaryOp::Shl, bits, 7);
+                let half = self.at.bitcast(bits, Elem::F16);
+                let x = self.at.convert(half, Elem::F32);
+                let factor = self.at.float(f64::from(E4M3_FACTOR), x);
+                let x = self.at.binary(BinaryOp::Mul, x, factor);
+                let zero = self.at.float(0.0, x);
+                self.at.select(nan, zero, x)
             }
         }
     }

@@ -7,9 +7,9 @@
 //! element = scale[group] * (code - zero) - min[group]
 //! ```
 //!
-//! with `scale` and `min` in f32 (a product of at most two factors) and `zero` an integer. What a format is — where the
-//! bits of a code lie, how scales are packed — is one [`Format`] value in `table.rs`, made of [`Bytes`] and [`Scales`]
-//! expressions. The reference dequantisation ([`Format::dequantize_row`]), the tile interpreter and the compiler's
+//! with `scale` and `min` in f32 (a product of at most two factors) and `zero` an integer. Codes may be looked up in a
+//! [`Table`]. What a format is — where the bits of a code lie, how scales are packed — is one [`Format`] value in
+//! `table.rs`, made of [`Bytes`] and [`Scales`] expressions. The reference dequantisation ([`Format::dequantize_row`]), the tile interpreter and the compiler's
 //! expansion to byte operations all read that value.
 //!
 //! The layouts follow GGML's block structures as the GGUF specification and `gguf-py`'s `quants` module describe them.
@@ -17,9 +17,11 @@
 mod expr;
 mod random;
 mod table;
+mod tables;
 
-pub use expr::{Bytes, Scales};
+pub use expr::{Bytes, E4M3_FACTOR, E4M3_NAN, E8M0_SUBNORMAL, Number, Scales};
 pub use table::FORMATS;
+pub use tables::{TABLES, Table};
 
 use crate::tile::Elem;
 
@@ -105,13 +107,13 @@ impl Format {
 
     /// The scale of each group of one block.
     pub fn scale_values(&self, block: &[u8]) -> Vec<f32> {
-        (self.scales)().eval(block)
+        (self.scales)().eval(block, self.groups())
     }
 
     /// The minimum of each group of one block; zeros where the format has none.
     pub fn min_values(&self, block: &[u8]) -> Vec<f32> {
         match self.mins {
-            Some(mins) => mins().eval(block),
+            Some(mins) => mins().eval(block, self.groups()),
             None => vec![0.0; self.groups() as usize],
         }
     }

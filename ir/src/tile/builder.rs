@@ -21,7 +21,7 @@ use super::kernel::{
 use super::op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, RunPart, UnaryOp};
 use super::types::{Elem, Shape, Type};
 use super::typing::result_type;
-use crate::quant::{CHUNK, Format};
+use crate::quant::{CHUNK, Format, Table};
 use std::collections::HashMap;
 
 /// Builds one kernel. Misuse (operands whose types don't go together) is a fault of the calling template and panics
@@ -299,6 +299,11 @@ impl Builder {
     /// Each element of the last axis `times` in a row.
     pub fn repeat(&mut self, arg: Value, times: u32) -> Value {
         if times == 1 { arg } else { self.push(Op::Repeat { arg, times }) }
+    }
+
+    /// Entries of a table, for each index those of one behind another.
+    pub fn lookup(&mut self, table: &'static Table, arg: Value) -> Value {
+        self.push(Op::Lookup { table, arg })
     }
 
     /// A reduction that leaves the axis with extent 1.

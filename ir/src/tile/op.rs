@@ -2,7 +2,7 @@
 
 use super::kernel::{Block, Value, View};
 use super::types::{Elem, Shape, Type};
-use crate::quant::{CHUNK, Format};
+use crate::quant::{CHUNK, Format, Table};
 
 /// Declares an enum of operations whose names are their text form.
 macro_rules! named_ops {
@@ -276,6 +276,14 @@ pub enum Op {
         /// How often.
         times: u32,
     },
+    /// Entries of a table, `u8`, one behind another along the last axis for each index, which is `u8` or `u16`. An index
+    /// beyond the table is an error of the kernel: the interpreter stops, compiled code takes it modulo the entries.
+    Lookup {
+        /// The table.
+        table: &'static Table,
+        /// The indices.
+        arg: Value,
+    },
     /// Reduction along an axis, whose extent becomes 1.
     Reduce {
         /// Which.
@@ -391,6 +399,7 @@ impl Op {
             Op::Concat { .. } => "concat",
             Op::Slice { .. } => "slice",
             Op::Repeat { .. } => "repeat",
+            Op::Lookup { .. } => "lookup",
             Op::Reduce { op: ReduceOp::Sum, .. } => "reduce_sum",
             Op::Reduce { op: ReduceOp::Max, .. } => "reduce_max",
             Op::Reduce { op: ReduceOp::Min, .. } => "reduce_min",
@@ -431,6 +440,7 @@ impl Op {
             | Op::Reshape { arg, .. }
             | Op::Slice { arg, .. }
             | Op::Repeat { arg, .. }
+            | Op::Lookup { arg, .. }
             | Op::Reduce { arg, .. } => *arg = f(*arg),
             Op::Binary { args, .. } | Op::Cmp { args, .. } | Op::Concat { args, .. } => {
                 args.iter_mut().for_each(|v| *v = f(*v))

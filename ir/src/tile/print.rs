@@ -290,6 +290,7 @@ impl Names {
             Op::Slice { arg, axis, start, len } => {
                 write!(s, " {} axis {axis} from {start} len {len}", self.list([arg]))
             }
+            Op::Lookup { table, arg } => write!(s, " {} in {}", self.list([arg]), table.name),
             Op::Repeat { arg, times } => write!(s, " {} times {times}", self.list([arg])),
             Op::Reduce { arg, axis, .. } => write!(s, " {} axis {axis}", self.list([arg])),
             Op::Load { view, index, mask, .. } => {

@@ -9,7 +9,7 @@ use super::builder::Builder;
 use super::kernel::{Access, GridExpr, Kernel, Value, View};
 use super::op::{BinaryOp, BlockPart, CmpOp, ReduceOp, RunPart, UnaryOp};
 use super::types::{Elem, Shape, Type};
-use crate::quant::{FORMATS, Format};
+use crate::quant::{FORMATS, Format, TABLES};
 
 /// The most elements of a tile.
 const TILE: u64 = 1024;
@@ -129,7 +129,7 @@ impl Generator<'_> {
 
     /// Adds something to the pool if it can: one step of a body inside `depth` loops.
     fn step(&mut self, depth: usize) {
-        let made = match self.words.below(15) {
+        let made = match self.words.below(16) {
             0 => Some(self.load()),
             1 => self.unary(),
             2 | 3 => self.binary(),
@@ -143,6 +143,7 @@ impl Generator<'_> {
             11 => Some(self.block()),
             12 => self.local(),
             13 => Some(self.run()),
+            14 => self.lookup(),
             _ if depth < LOOPS => self.repeat(depth),
             _ => None,
         };
@@ -302,6 +303,23 @@ impl Generator<'_> {
             }
             _ => Some(self.b.repeat(v, 2)),
         }
+    }
+
+    /// Entries of a table at the low bits of bytes.
+    fn lookup(&mut self) -> Option<Value> {
+        let table = self.of(TABLES);
+        let v = self.pick(|t| t.elem == Elem::U8 && t.shape.elements() * u64::from(table.width) <= TILE)?;
+        let most = table.entries().min(256) - 1;
+        let most = self.b.int(i64::from(most), self.b.ty(v));
+        let mut index = self.b.binary(BinaryOp::And, v, most);
+        if table.entries() > 256 {
+            let two = self.b.convert(index, Elem::U16);
+            let more = self.b.int(i64::from(table.entries() / 256 - 1) << 8, self.b.ty(two));
+            let high = self.b.int(i64::from(self.words.below(8)) << 8, self.b.ty(two));
+            let high = self.b.binary(BinaryOp::And, high, more);
+            index = self.b.binary(BinaryOp::Or, two, high);
+        }
+        Some(self.b.lookup(table, index))
     }
 
     fn product(&mut self) -> Option<Value> {

@@ -113,6 +113,13 @@ pub fn result_type(k: &Kernel, op: &Op) -> Result<Option<Type>, String> {
             let n = t.shape.last().checked_mul(*times).ok_or("extents overflow")?;
             t.with_shape(t.shape.with_dim(t.shape.rank() - 1, n))
         }
+        Op::Lookup { table, arg } => {
+            let t = ty(arg);
+            want(t.shape.rank() > 0, "lookup needs an axis".into())?;
+            want(matches!(t.elem, Elem::U8 | Elem::U16), format!("lookup takes u8 or u16, not {}", t.elem))?;
+            let n = t.shape.last().checked_mul(table.width).ok_or("extents overflow")?;
+            t.with_elem(Elem::U8).with_shape(t.shape.with_dim(t.shape.rank() - 1, n))
+        }
         Op::Reduce { arg, axis, .. } => {
             let (t, ax) = (ty(arg), *axis as usize);
             want(ax < t.shape.rank(), format!("axis {ax} is not one of {t}"))?;

@@ -153,7 +153,7 @@ fn rows_may_be_gathered_and_are_bounded() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_a_block(seed in proptest::collection::vec(any::<u8>(), 210), which in 0..FORMATS.len()) {
+    fn any_bytes_are_a_block(seed in proptest::collection::vec(any::<u8>(), 292), which in 0..FORMATS.len()) {
         let f = &FORMATS[which];
         let block = &seed[..f.block_bytes as usize];
         let mut out = vec![0.0; f.block as usize];

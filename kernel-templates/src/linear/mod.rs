@@ -41,7 +41,7 @@ pub struct Gated {
 ///
 /// Slots: NTokens; X `f32 [T, k]` for `f32` input or a norm, else XCodes and XScales; with `norm` NormWeight `f32 [k]`;
 /// Weight(0) `[n, k]`; with `gated` Weight(1) `[n, k]`; with `bias` Bias `f32 [n]`; with `residual` Residual
-/// `f32 [T, n]`; Out `f32 [T, n]`, or OutCodes and OutScales. Residual may be the same memory as Out.
+/// `f32 [T, n]`; Out `f32 [T, n]`, or OutCodes and OutScales.
 ///
 /// With `experts` T is the number of tokens times the experts of one, and the product is with the matrices of the row's
 /// expert. Then there are also, behind NTokens, NRows: the number of tokens; behind x Routes `f32 [NRows, 2 * used]` and

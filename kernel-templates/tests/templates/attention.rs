@@ -217,11 +217,10 @@ fn chosen_cuts_of_waves_are_supported() {
 }
 
 /// Cuts for vectors and for waves of an attention.
-fn cuts(a: &Attention) -> Vec<Attention> {
-    let (group, dims) = (a.heads / a.kv_heads, [a.head_dim, a.value_dim]);
-    let vectors = AttentionCut::choose(&TargetShape::vectors(8, 16), group, dims, 1);
-    let waves = [32, 64].map(|lanes| AttentionCut::choose(&waves_shape(lanes), group, dims, 1));
-    [vectors, waves[0], waves[1]].map(|tiling| Attention { tiling, ..a.clone() }).to_vec()
+fn cuts(a: &Attention) -> [Attention; 2] {
+    let vectors = AttentionTiling { depth: 8, ..TILING }.into();
+    let waves = WaveAttention { group: 1, positions: 8, waves: 1 }.into();
+    [vectors, waves].map(|tiling| Attention { tiling, ..a.clone() })
 }
 
 #[test]

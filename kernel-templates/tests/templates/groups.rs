@@ -33,7 +33,7 @@ fn rows_are_combined_with_a_number_a_group() {
                     (Slot::NTokens, Data::Scalar(t as i32)),
                     (Slot::X, f32s(&x)),
                     (if weight { Slot::Weight(0) } else { Slot::Y }, f32s(&y)),
-                    (Slot::Out, Data::Same(Slot::X)),
+                    (Slot::Out, Data::Room(Elem::F32, x.len())),
                 ];
                 check_out(&p, &args, &want, 1e-7);
             }
@@ -93,7 +93,7 @@ fn groups_are_normed() {
                     (Slot::X, f32s(&x)),
                     (Slot::NormWeight, f32s(&w)),
                     (Slot::Bias, f32s(&v)),
-                    (Slot::Out, Data::Same(Slot::X)),
+                    (Slot::Out, Data::Room(Elem::F32, x.len())),
                 ];
                 check_out(&p, &args, &want, 1e-5);
             }

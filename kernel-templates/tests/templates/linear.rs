@@ -67,7 +67,7 @@ fn case(l: &Linear, t: usize, seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
         Output::F32 if l.residual => {
             let residual = r.f32s(t * n);
             y.iter_mut().zip(&residual).for_each(|(y, r)| *y += r);
-            args.extend([(Slot::Residual, f32s(&residual)), (Slot::Out, Data::Same(Slot::Residual))]);
+            args.extend([(Slot::Residual, f32s(&residual)), (Slot::Out, Data::Room(Elem::F32, t * n))]);
         }
         Output::F32 => args.push((Slot::Out, Data::Room(Elem::F32, t * n))),
         Output::Q8 => args.extend([
@@ -312,7 +312,7 @@ fn a_norm_on_waves_has_the_bits_of_the_norm_alone() {
 fn a_matrix_unit_multiplies_many_tokens() {
     for (i, ty) in all_types().filter(|t| t.name() != "f32").enumerate() {
         let tile = MatrixTiling { m: 16, n: 32, k: if i % 2 == 0 { 32 } else { 64 }, waves: 1 << (i % 3) };
-        let k = if let WeightType::Quant(f) = ty { f.block.max(96) } else { 96 };
+        let k = if let WeightType::Quant(f) = ty { 96u32.next_multiple_of(f.block) } else { 96 };
         let l = Linear { input: Output::F32, ..Linear::new(40, k, ty, tile) };
         check_form(&l, 21, 80 + i as u64);
     }

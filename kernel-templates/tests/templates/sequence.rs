@@ -54,7 +54,7 @@ fn check_conv(p: &ShortConv, t: usize, seed: u64) {
             (Slot::X, f32s(&x[from * c..to * c])),
             (Slot::Weight(0), f32s(&w)),
             (Slot::Bias, f32s(&bias)),
-            (Slot::Out, Data::Same(Slot::X)),
+            (Slot::Out, Data::Room(Elem::F32, (to - from) * c)),
         ]
     };
     check_sequence(p, &part, &before, t, [&want, &rows[t * c..]], 1e-6);
@@ -102,7 +102,7 @@ fn check_recurrence(p: &Recurrence, t: usize, seed: u64) {
             (Slot::X, rows(&v, h * dv)),
             (Slot::Decay, rows(&decay, h)),
             (Slot::Beta, rows(&beta, h)),
-            (Slot::Out, Data::Same(Slot::X)),
+            (Slot::Out, Data::Room(Elem::F32, (to - from) * h * dv)),
         ]
     };
     check_sequence(p, &part, &before, t, [&want, &state], 2e-6);

@@ -18,8 +18,6 @@ pub enum Data {
     Bytes(Vec<u8>),
     /// Room for so many elements, not initialised.
     Room(Elem, usize),
-    /// The memory of another slot, which comes earlier in the list.
-    Same(Slot),
 }
 
 pub fn f32s(values: &[f64]) -> Data {
@@ -65,7 +63,6 @@ pub fn inputs(template: &impl Template, args: &[(Slot, Data)]) -> Vec<Input> {
             }
             Data::Bytes(bytes) => Input::Bytes(bytes.clone()),
             Data::Room(elem, n) => Input::Room(n * elem.bytes() as usize),
-            Data::Same(other) => Input::Same(slots.iter().position(|s| s == other).expect("an earlier slot")),
         }
     };
     slots.iter().map(input).collect()
@@ -86,7 +83,6 @@ pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options
             Data::Scalar(_) => continue,
             Data::Elems(elem, _) | Data::Room(elem, _) => *elem,
             Data::Bytes(_) => Elem::U8,
-            Data::Same(other) => places[other].1,
         };
         places.insert(*slot, (slots.iter().position(|s| s == slot), elem));
     }

@@ -1,5 +1,5 @@
 //! The share of LLVM's instructions that the emulator knows, by class: every value of an instruction's high half with
-//! random bits after it is disassembled, and each mnemonic counts as known if one of its forms is.
+//! random bits after it, and with plain registers, is disassembled, and each mnemonic counts as known if one of its forms is.
 //!
 //! ```sh
 //! cargo run -p gfx-emu --example coverage -- gfx1100 gfx1201 gfx942 [--list]
@@ -10,8 +10,32 @@ use hrx_compiler::inspect::Class;
 use hrx_compiler::target::amd;
 use std::collections::BTreeMap;
 
-/// Random bits for each value of the high half.
-const VARIANTS: u32 = 8;
+/// Encodings for each value of the high half: those with random bits, and those of vector registers with modifiers that
+/// change nothing.
+const VARIANTS: u32 = 12;
+const RANDOM: u32 = 8;
+/// High halves that are disassembled at once.
+const BATCH: usize = 1024;
+/// Bytes of an encoding and what follows it: words that are no operation, so that each starts where it should.
+const SLOT: usize = 24;
+
+/// Adds an encoding.
+fn encoding(code: &mut Vec<u8>, high: u32, variant: u32, next: &dyn Fn() -> u32) {
+    // Fields that a form does not use must be zero.
+    let bytes_of = |bits: u32| (0..4).filter(|b| bits >> b & 1 != 0).fold(0, |m, b| m | 0xff << (8 * b));
+    let registers = 0x100 | 0x110 << 9 | 0x120 << 18;
+    let (low, second) = match variant - variant.min(RANDOM) {
+        0 if variant < RANDOM => (next() & 0xffff, next() & bytes_of(next())),
+        // Halves as they are: of packed operations, and of those that have no such selectors.
+        0 | 1 => (0x4040, registers | 3 << 27),
+        2 => (0x0040, registers),
+        _ => (0x8040, registers),
+    };
+    const S_NOP: u32 = 0xbf80_0000;
+    for word in [high << 16 | low, second, S_NOP, S_NOP, S_NOP, S_NOP] {
+        code.extend(word.to_le_bytes());
+    }
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,16 +48,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             state.set(state.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
             (state.get() >> 33) as u32
         };
-        for high in 0..=0xffff_u32 {
-            for _ in 0..VARIANTS {
-                // Fields that a form does not use must be zero.
-                let bytes_of = |bits: u32| (0..4).filter(|b| bits >> b & 1 != 0).fold(0, |m, b| m | 0xff << (8 * b));
-                let sparse = next() & bytes_of(next());
-                let words = [high << 16 | next() & 0xffff, sparse];
-                let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-                let Some(first) = survey(chip, chip.wave, &bytes)?.into_iter().next() else { continue };
-                let entry = found.entry(first.name).or_insert((first.class, first.unknown.clone()));
-                if first.unknown.is_none() {
+        for first in (0..=0xffff_u32).step_by(BATCH) {
+            let mut code = Vec::new();
+            for high in first..first + BATCH as u32 {
+                for variant in 0..VARIANTS {
+                    encoding(&mut code, high, variant, &next);
+                }
+            }
+            for one in survey(chip, chip.wave, &code)?.into_iter().filter(|s| s.offset % SLOT == 0) {
+                let entry = found.entry(one.name).or_insert((one.class, one.unknown.clone()));
+                if one.unknown.is_none() {
                     entry.1 = None;
                 }
             }

@@ -41,11 +41,12 @@ impl Estimate {
         if let Some(bandwidth) = bandwidth {
             parts.push(("memory", counters.vmem_lines as f64 * LINE / (f64::from(bandwidth.value) * 1e3)));
         }
+        // One matrix unit in each SIMD.
+        parts.push(("matrix products", counters.matrix_cycles as f64 / simds / mhz));
         parts.retain(|(_, time)| *time > 0.0);
         parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-        // Products are not counted by kind; without them a launch that multiplies would look too fast.
-        let multiplies = counters.of(Class::Matrix) > 0;
-        (!parts.is_empty() && !multiplies).then_some(Estimate { board: board.name, parts })
+        // Without products of which the cycles are not known, a launch would look too fast.
+        (!parts.is_empty() && counters.matrix_unknown == 0).then_some(Estimate { board: board.name, parts })
     }
 
     /// Microseconds of the slowest part.
@@ -87,8 +88,13 @@ mod tests {
         assert!(
             found.to_string().starts_with("estimate for Radeon RX 7900 XTX, not measured: at least 3.00 µs (memory")
         );
-        // Products are not known by kind.
-        counters.issued[Class::Matrix as usize] = 1;
+        // Products of 32 cycles each: all SIMDs busy for four microseconds.
+        counters.matrix_cycles = 192 * 2498 * 4;
+        let found = Estimate::new(&counters, 32, chip, board).expect("an estimate");
+        assert_eq!(found.parts[0].0, "matrix products");
+        assert!((found.microseconds() - 4.0).abs() < 1e-9, "{found}");
+        // Not of products whose cycles nobody knows.
+        counters.matrix_unknown = 1;
         assert_eq!(Estimate::new(&counters, 32, chip, board), None);
     }
 }

@@ -129,6 +129,10 @@ pub struct Counters {
     pub exposed_waits: u64,
     /// Waits that found nothing.
     pub idle_waits: u64,
+    /// Cycles of matrix units that products take, and products of which that is not known.
+    pub matrix_cycles: u64,
+    /// See [`Counters::matrix_cycles`].
+    pub matrix_unknown: u64,
     /// Workgroups.
     pub workgroups: u64,
     /// Waves.
@@ -157,6 +161,8 @@ impl Counters {
         self.lds_conflicts += other.lds_conflicts;
         self.exposed_waits += other.exposed_waits;
         self.idle_waits += other.idle_waits;
+        self.matrix_cycles += other.matrix_cycles;
+        self.matrix_unknown += other.matrix_unknown;
         self.workgroups += other.workgroups;
         self.waves += other.waves;
     }

@@ -19,6 +19,8 @@ pub(super) struct Emitter {
     known: HashMap<EntryOp, Val>,
     /// Pure operations that were emitted, innermost block last: none is emitted twice where the first one is seen.
     pure: Vec<HashMap<Pure, Val>>,
+    /// Words of tables that were read, by table, place and number, likewise.
+    tables: Vec<HashMap<Read, Vec<Val>>>,
 }
 
 /// A pure operation.
@@ -28,7 +30,14 @@ enum Pure {
     Un(Un, Val),
     Cmp(Cmp, Val, Val),
     Select(Val, Val, Val),
+    Lookup(LookupTable, Val),
 }
+
+/// A read of a table: its name, the first word, how many.
+type Read = (&'static str, Val, u32);
+
+/// A table as a key.
+type LookupTable = &'static hrx_ir::quant::Table;
 
 /// What an entry value is, to make each once.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -52,6 +61,7 @@ impl Emitter {
             bits: HashMap::new(),
             known: HashMap::new(),
             pure: vec![HashMap::new()],
+            tables: vec![HashMap::new()],
         }
     }
 
@@ -86,6 +96,7 @@ impl Emitter {
             Pure::Un(op, a) => Op::Un(op, a),
             Pure::Cmp(op, a, b) => Op::Cmp(op, a, b),
             Pure::Select(c, a, b) => Op::Select(c, a, b),
+            Pure::Lookup(table, a) => Op::Lookup(table, a),
         };
         let v = self.one(op, ty);
         if let Some(scope) = self.pure.last_mut() {
@@ -316,7 +327,7 @@ impl Emitter {
             | Un::ByteToF(_)
             | Un::HalfToF(_)
             | Un::Float => Ty::F32,
-            Un::FToS | Un::FToU | Un::FToHalf | Un::SExt(_) | Un::Bits | Un::BToI => Ty::I32,
+            Un::FToS | Un::FToU | Un::FToHalf | Un::SExt(_) | Un::Bits | Un::BToI | Un::Ones => Ty::I32,
             Un::Not => Ty::B1,
         };
         self.pure(Pure::Un(op, a), ty)
@@ -352,6 +363,24 @@ impl Emitter {
                 self.pure(Pure::Select(c, a, b), ty)
             }
         }
+    }
+
+    /// Entries of a table of 16 bytes, four a word.
+    pub fn lookup(&mut self, table: LookupTable, index: Val) -> Val {
+        self.pure(Pure::Lookup(table, index), Ty::I32)
+    }
+
+    /// Words of a table.
+    pub fn table(&mut self, table: LookupTable, at: Val, words: u32) -> Vec<Val> {
+        let key = (table.name, at, words);
+        if let Some(found) = self.tables.iter().rev().find_map(|t| t.get(&key)) {
+            return found.clone();
+        }
+        let made = self.push(Op::Table(table, at), &vec![Ty::I32; words as usize]);
+        if let Some(scope) = self.tables.last_mut() {
+            scope.insert(key, made.clone());
+        }
+        made
     }
 
     pub fn fma(&mut self, a: Val, b: Val, c: Val) -> Val {
@@ -400,6 +429,7 @@ impl Emitter {
     pub fn open_loop(&mut self, inits: &[Val]) -> (Val, Vec<Val>) {
         self.stack.push(Vec::new());
         self.pure.push(HashMap::new());
+        self.tables.push(HashMap::new());
         let counter = self.types.push(Ty::I32);
         let params = inits.iter().map(|&v| self.types.push(self.types[v])).collect();
         (counter, params)
@@ -409,6 +439,7 @@ impl Emitter {
     pub fn close_loop(&mut self, bounds: [Val; 3], inits: Vec<Val>, params: Vec<Val>, yields: Vec<Val>) -> Vec<Val> {
         let body = self.stack.pop().expect("a loop is open");
         self.pure.pop();
+        self.tables.pop();
         let tys: Vec<Ty> = inits.iter().map(|&v| self.types[v]).collect();
         self.push(Op::For { bounds, inits, params, body, yields }, &tys)
     }

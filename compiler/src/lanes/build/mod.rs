@@ -5,6 +5,7 @@
 //! between registers and lanes.
 
 mod arith;
+mod codes;
 mod convert;
 mod emit;
 mod hazards;
@@ -13,6 +14,7 @@ mod memory;
 mod products;
 mod reduce;
 mod runs;
+mod scales;
 mod shape;
 mod tile;
 
@@ -172,6 +174,7 @@ impl Builder<'_> {
             Op::Concat { args, axis } => self.concat(*args, usize::from(*axis), layout)?,
             Op::Slice { arg, axis, start, .. } => self.slice(*arg, usize::from(*axis), *start, layout)?,
             Op::Repeat { arg, times } => self.repeat(*arg, *times, layout)?,
+            Op::Lookup { table, arg } => self.lookup(table, *arg, layout)?,
             Op::Reduce { op, arg, axis } => self.reduce(*op, *arg, usize::from(*axis), layout)?,
             Op::Dot { args } => self.dot(*args, layout)?,
             Op::Dot4 { args } => self.dot4(*args, layout)?,

@@ -6,10 +6,9 @@
 
 use super::tile::{Data, Tile};
 use super::{Builder, Result, refuse};
-use crate::lanes::blocks::{Term, block_terms, terms};
-use crate::lanes::ir::{Address, Bin, Cmp, Space, Ty, Un, Val};
+use crate::lanes::ir::{Address, Bin, Cmp, Space, Un, Val};
 use crate::lanes::layout::{Axis, Layout, Place};
-use hrx_ir::quant::{Bytes, CHUNK, Format, Scales};
+use hrx_ir::quant::{CHUNK, Format};
 use hrx_ir::tile::{BlockPart, Elem, Extent, RunPart, Type, Value, View};
 use std::collections::HashMap;
 
@@ -17,18 +16,18 @@ use std::collections::HashMap;
 pub(super) type Headers = HashMap<(View, Val, Val, u32, Option<Val>), Val>;
 
 /// log2 of [`CHUNK`].
-const CHUNK_BITS: usize = CHUNK.trailing_zeros() as usize;
+pub(super) const CHUNK_BITS: usize = CHUNK.trailing_zeros() as usize;
 
 /// A run: where it is and how it is spread over lanes.
-struct Run {
-    view: View,
-    format: &'static Format,
+pub(super) struct Run {
+    pub(super) view: View,
+    pub(super) format: &'static Format,
     /// The number of the first chunk.
-    chunk: Val,
+    pub(super) chunk: Val,
     /// Uniform part of the address: of the rows and of the first chunk's block.
-    uniform: Val,
+    pub(super) uniform: Val,
     /// For each register along the rows its lane part and constant part.
-    rows: Vec<(Val, u32)>,
+    pub(super) rows: Vec<(Val, u32)>,
     /// log2 of the chunks of a run.
     bits: usize,
     /// The number of chunks of a row, if the run may reach beyond it.
@@ -37,12 +36,12 @@ struct Run {
 
 impl Run {
     /// log2 of the chunks of a block.
-    fn block_bits(&self) -> usize {
+    pub(super) fn block_bits(&self) -> usize {
         self.format.chunks().trailing_zeros() as usize
     }
 
     /// The bits of a chunk's number in its block that all lanes share, as there are more chunks in a block than in the run.
-    fn shared_bits(&self) -> std::ops::Range<usize> {
+    pub(super) fn shared_bits(&self) -> std::ops::Range<usize> {
         self.bits..self.block_bits().max(self.bits)
     }
 }
@@ -94,7 +93,15 @@ impl Builder<'_> {
     }
 
     /// A word of a block.
-    fn word(&mut self, run: &Run, row: usize, lane: Val, uniform: Val, imms: &[u32], mask: Option<Val>) -> Vec<Val> {
+    pub(super) fn word(
+        &mut self,
+        run: &Run,
+        row: usize,
+        lane: Val,
+        uniform: Val,
+        imms: &[u32],
+        mask: Option<Val>,
+    ) -> Vec<Val> {
         let (row_lane, row_imm) = run.rows[row];
         let lane = self.e.add(row_lane, lane);
         let uniform = self.e.add(run.uniform, uniform);
@@ -120,9 +127,9 @@ impl Builder<'_> {
         imms.iter().filter_map(|&i| found(self, i)).collect()
     }
 
-    /// What the chunk bits of an axis and the shared ones add to the address of a block: `(lane, uniform, for each bit of
-    /// the axis from `first` on a constant)`. `step` gives for a chunk bit what it adds inside a block.
-    fn chunk_mask(&mut self, run: &Run, chunk_bits: &[Place], chunk: u32) -> Option<Val> {
+    /// Whether a chunk is in its row: the axis' bits that number chunks, and the part of the number that registers tell.
+    /// None where all are.
+    pub(super) fn chunk_mask(&mut self, run: &Run, chunk_bits: &[Place], chunk: u32) -> Option<Val> {
         let limit = run.limit?;
         let steps: Vec<(Place, u32)> = chunk_bits.iter().enumerate().map(|(i, &p)| (p, 1 << i)).collect();
         let lane = self.e.lane_sum(&steps);
@@ -133,7 +140,7 @@ impl Builder<'_> {
     }
 
     /// The sum over the shared bits of a step for each.
-    fn shared(&mut self, run: &Run, step: impl Fn(usize) -> u32) -> Val {
+    pub(super) fn shared(&mut self, run: &Run, step: impl Fn(usize) -> u32) -> Val {
         let mut sum = self.e.int(0);
         for bit in run.shared_bits() {
             let by = step(bit);
@@ -200,94 +207,6 @@ impl Builder<'_> {
         }))
     }
 
-    /// Codes, four a word.
-    fn codes(&mut self, run: &Run, ty: Type, layout: &Layout) -> Result<Tile> {
-        let axis = &layout.axes[1];
-        if axis.low_registers() < 2 {
-            // Words are made in one lane.
-            let own = layout.with_axis(1, Axis::registers(ty.shape.last()));
-            let t = self.codes(run, ty, &own)?;
-            return Ok(self.convert_layout(&t, layout));
-        }
-        let Some(block) = block_terms(run.format) else {
-            return refuse(format!("codes of {} are not in a form that lanes can share", run.format.name));
-        };
-        let chunk_bits = axis.bits.get(CHUNK_BITS..).unwrap_or_default().to_vec();
-        let block_bits = run.block_bits();
-        // What bit i of an element's number, from 2 on, adds to an address and a shift.
-        let step = |t: &crate::lanes::blocks::TermOfBlock, i: usize| -> (u32, u32) {
-            let chunk_bit = i.checked_sub(CHUNK_BITS);
-            match chunk_bit {
-                Some(c) if c >= block_bits => (run.format.block_bytes << (c - block_bits), 0),
-                _ => (t.at[i - 2], t.shift[i - 2]),
-            }
-        };
-        let along: Vec<u32> = Layout { axes: vec![axis.clone()] }.coords().iter().map(|c| c[0]).step_by(4).collect();
-        let rows = run.rows.len();
-        let mut words: Vec<Vec<Val>> = vec![Vec::new(); rows * along.len()];
-        for t in &block {
-            let places = |which: fn((u32, u32)) -> u32| -> Vec<(Place, u32)> {
-                (2..axis.bits.len()).map(|i| (axis.bits[i], which(step(t, i)))).collect()
-            };
-            let lane_at = self.e.lane_sum(&places(|s| s.0));
-            let lane_shift = self.e.lane_sum(&places(|s| s.1));
-            // Shared bits count as the element's above those of the run.
-            let shared_at = self.shared(run, |c| t.at[c + CHUNK_BITS - 2]);
-            let shared_shift = self.shared(run, |c| t.shift[c + CHUNK_BITS - 2]);
-            let shift = self.e.add(lane_shift, shared_shift);
-            let sum = |e: u32, which: fn((u32, u32)) -> u32| -> u32 {
-                (2..axis.bits.len()).filter(|&i| e >> i & 1 == 1).map(|i| which(step(t, i))).sum()
-            };
-            for row in 0..rows {
-                // All addresses of a predicate at once, so that neighbours go together.
-                let mut by_mask: Vec<(Option<Val>, Vec<u32>)> = Vec::new();
-                for &e in &along {
-                    let mask = self.chunk_mask(run, &chunk_bits, e / CHUNK);
-                    let imm = t.first.at + sum(e, |s| s.0);
-                    match by_mask.iter_mut().find(|(m, _)| *m == mask) {
-                        Some((_, list)) => list.push(imm),
-                        None => by_mask.push((mask, vec![imm])),
-                    }
-                }
-                for (mask, imms) in &by_mask {
-                    self.word(run, row, lane_at, shared_at, imms, *mask);
-                }
-                for (i, &e) in along.iter().enumerate() {
-                    let mask = self.chunk_mask(run, &chunk_bits, e / CHUNK);
-                    let imm = t.first.at + sum(e, |s| s.0);
-                    let raw = self.word(run, row, lane_at, shared_at, &[imm], mask)[0];
-                    let moved = Term { shift: t.first.shift + sum(e, |s| s.1), ..t.first };
-                    words[row * along.len() + i].push(self.term(moved, raw, shift));
-                }
-            }
-        }
-        let words = words
-            .into_iter()
-            .map(|parts| {
-                let first = parts[0];
-                parts[1..].iter().fold(first, |w, &p| self.e.bin(Bin::Or, w, p))
-            })
-            .collect();
-        Ok(Tile { elem: ty.elem, layout: layout.clone(), pack: 4, words })
-    }
-
-    /// A term of a word, with what lanes add to its shift.
-    fn term(&mut self, t: Term, raw: Val, shift: Val) -> Val {
-        let by = self.e.int(i64::from(t.shift));
-        let by = self.e.add(shift, by);
-        let mut word = if t.spread {
-            self.e.bin(Bin::Spread, raw, by)
-        } else {
-            let moved = self.e.bin(Bin::LShr, raw, by);
-            if t.mask == 0xFF && self.e.known(by) == Some(0) { moved } else { self.e.and(moved, t.mask * 0x0101_0101) }
-        };
-        if t.left > 0 {
-            let by = self.e.int(i64::from(t.left));
-            word = self.e.bin(Bin::Shl, word, by);
-        }
-        word
-    }
-
     /// One value a group: `f` makes it for a group's place.
     fn groups(
         &mut self,
@@ -304,179 +223,6 @@ impl Builder<'_> {
             }
         }
         Ok(Tile::from_elements(&mut self.e, Elem::F32, layout.clone(), &elements))
-    }
-
-    fn scale(&mut self, run: &Run, g: &Group) -> Result<Val> {
-        self.header(run, g, &(run.format.scales)())
-    }
-
-    /// [`Format::offset`] in registers.
-    fn offset(&mut self, run: &Run, g: &Group) -> Result<Val> {
-        let f = run.format;
-        let min = match f.mins {
-            Some(mins) => Some(self.header(run, g, &mins())?),
-            None => None,
-        };
-        let zero = if f.zero != 0 {
-            let scale = self.scale(run, g)?;
-            let zero = self.e.float(f.zero as f32);
-            Some(self.e.bin(Bin::FMul, scale, zero))
-        } else {
-            None
-        };
-        Ok(match (zero, min) {
-            (Some(z), Some(m)) => self.e.bin(Bin::FAdd, z, m),
-            (Some(v), None) | (None, Some(v)) => v,
-            (None, None) => self.e.float(0.0),
-        })
-    }
-
-    /// A scale or minimum of a group. Scales and minima of a block are read together.
-    fn header(&mut self, run: &Run, g: &Group, s: &Scales) -> Result<Val> {
-        let f = run.format;
-        let per_chunk = (CHUNK / f.group).trailing_zeros() as usize;
-        let in_block = f.groups().trailing_zeros() as usize;
-        // Bits of the group's number that say which block it is in.
-        let steps: Vec<(Place, u32)> =
-            g.bits.iter().enumerate().skip(in_block).map(|(i, &p)| (p, f.block_bytes << (i - in_block))).collect();
-        let lane = self.e.lane_sum(&steps);
-        let block = (g.register >> in_block) * f.block_bytes;
-        let chunk_bits = g.bits.get(per_chunk..).unwrap_or_default();
-        let mask = self.chunk_mask(run, chunk_bits, g.register >> per_chunk);
-        let zero = self.e.int(0);
-        let mut wanted = Vec::new();
-        for part in [Some((f.scales)()), f.mins.map(|m| m())].into_iter().flatten() {
-            header_words(&part, f, &mut wanted);
-        }
-        let imms: Vec<u32> = wanted.iter().map(|w| block + w).collect();
-        self.word(run, g.row, lane, zero, &imms, mask);
-        let at = match s {
-            Scales::One { at, .. } | Scales::Scaled { at, .. } => *at,
-        };
-        let half = self.half(run, g.row, lane, block, at, mask);
-        match s {
-            Scales::One { negate: false, .. } => Ok(half),
-            Scales::One { .. } => {
-                let bits = self.e.un(Un::Bits, half);
-                let sign = self.e.constant(0x8000_0000, Ty::I32);
-                let bits = self.e.bin(Bin::Xor, bits, sign);
-                let negative = self.e.un(Un::Float, bits);
-                Ok(self.zero_beyond(negative, mask))
-            }
-            Scales::Scaled { by, signed, .. } => {
-                let factor = self.factor(run, g, by, *signed, (lane, block, mask))?;
-                let product = self.e.bin(Bin::FMul, half, factor);
-                Ok(if *signed { self.zero_beyond(product, mask) } else { product })
-            }
-        }
-    }
-
-    /// A value that is a zero with a sign where its block was not read, as one without.
-    fn zero_beyond(&mut self, v: Val, mask: Option<Val>) -> Val {
-        let Some(mask) = mask else { return v };
-        let zero = self.e.float(0.0);
-        self.e.select(mask, v, zero)
-    }
-
-    /// A binary16 of a block.
-    fn half(&mut self, run: &Run, row: usize, lane: Val, block: u32, at: u32, mask: Option<Val>) -> Val {
-        let word = at & !3;
-        if word + 4 <= run.format.block_bytes && at.is_multiple_of(2) {
-            let zero = self.e.int(0);
-            let w = self.word(run, row, lane, zero, &[block + word], mask)[0];
-            return self.e.un(Un::HalfToF((at / 2 % 2) as u8), w);
-        }
-        // Its word would reach beyond the block, and maybe the view.
-        let (row_lane, row_imm) = run.rows[row];
-        let lane = self.e.add(row_lane, lane);
-        let imm = (block + at).wrapping_add(row_imm);
-        let address = Address { space: Space::Global(run.view), uniform: run.uniform, lane, imm, align: 1 };
-        let w = self.e.load(address, 2, mask)[0];
-        self.e.un(Un::HalfToF(0), w)
-    }
-
-    /// The integer that a group's scale is multiplied by: a byte of the words that the format packs them in, chosen by
-    /// the bits of the group's number in its block.
-    fn factor(
-        &mut self,
-        run: &Run,
-        g: &Group,
-        by: &Bytes,
-        signed: bool,
-        (lane, block, mask): (Val, u32, Option<Val>),
-    ) -> Result<Val> {
-        let f = run.format;
-        let in_block = f.groups().trailing_zeros() as usize;
-        let zero = self.e.int(0);
-        // Bit i of the group's number in its block: known, or a predicate.
-        let per_chunk = (CHUNK / f.group).trailing_zeros() as usize;
-        let mut known = 0u32;
-        let mut dynamic: Vec<Option<Val>> = vec![None; in_block];
-        let mut shift_steps = Vec::new();
-        let mut shift = self.e.int(0);
-        for (bit, slot) in dynamic.iter_mut().enumerate() {
-            match g.bits.get(bit) {
-                Some(Place::Reg) => known |= g.register & 1 << bit,
-                Some(&place) if bit < 2 => shift_steps.push((place, 8 << bit)),
-                Some(&place) => *slot = Some(self.e.bit(place)),
-                None => {
-                    let moved = self.e.shr(run.chunk, (bit - per_chunk) as u32);
-                    let set = self.e.and(moved, 1);
-                    if bit < 2 {
-                        let part = self.e.times(set, 8 << bit);
-                        shift = self.e.add(shift, part);
-                    } else {
-                        *slot = Some(self.e.cmp(Cmp::Ne, set, zero));
-                    }
-                }
-            }
-        }
-        let lane_shift = self.e.lane_sum(&shift_steps);
-        let shift = self.e.add(shift, lane_shift);
-        let mut words: Vec<Option<Val>> = Vec::new();
-        for j in 0..(f.groups() / 4).max(1) {
-            let reachable = (2..in_block).all(|bit| dynamic[bit].is_some() || (j << 2 ^ known) >> bit & 1 == 0);
-            if !reachable {
-                words.push(None);
-                continue;
-            }
-            let Some(list) = terms(by, j) else {
-                return refuse(format!("scales of {} are not in a form that lanes can share", f.name));
-            };
-            let mut word: Option<Val> = None;
-            for t in list {
-                let raw = self.word(run, g.row, lane, zero, &[block + t.at], mask)[0];
-                let part = self.term(t, raw, zero);
-                word = Some(match word {
-                    Some(w) => self.e.bin(Bin::Or, w, part),
-                    None => part,
-                });
-            }
-            words.push(word);
-        }
-        // Chosen from the top bit down.
-        for bit in (2..in_block).rev() {
-            let half = words.len() / 2;
-            let upper = words.split_off(half);
-            words = words
-                .into_iter()
-                .zip(upper)
-                .map(|(low, high)| match (low, high, dynamic[bit]) {
-                    (Some(l), Some(h), Some(set)) => Some(self.e.select(set, h, l)),
-                    (l, h, _) => l.or(h),
-                })
-                .collect();
-        }
-        let Some(word) = words.first().copied().flatten() else { return refuse("a scale of no group") };
-        let word = self.e.bin(Bin::LShr, word, shift);
-        let byte = known & 3;
-        Ok(if signed {
-            let moved = self.e.shr(word, 8 * byte);
-            let n = self.e.un(Un::SExt(8), moved);
-            self.e.un(Un::SToF, n)
-        } else {
-            self.e.un(Un::ByteToF(byte as u8), word)
-        })
     }
 
     /// Dequantised elements, rounded as the format's reference does.
@@ -526,28 +272,8 @@ impl Builder<'_> {
 }
 
 /// A group's place: the row's register, the bits of its number that are registers', and where all its bits lie.
-struct Group {
-    row: usize,
-    register: u32,
-    bits: Vec<Place>,
-}
-
-/// The words of a block that its scales are read from.
-fn header_words(s: &Scales, f: &Format, out: &mut Vec<u32>) {
-    let mut add = |at: u32| {
-        if at + 4 <= f.block_bytes && !out.contains(&at) {
-            out.push(at);
-        }
-    };
-    match s {
-        Scales::One { at, .. } => add(at & !3),
-        Scales::Scaled { at, by, .. } => {
-            add(at & !3);
-            for j in 0..(f.groups() / 4).max(1) {
-                for t in terms(by, j).unwrap_or_default() {
-                    add(t.at);
-                }
-            }
-        }
-    }
+pub(super) struct Group {
+    pub(super) row: usize,
+    pub(super) register: u32,
+    pub(super) bits: Vec<Place>,
 }

@@ -1,9 +1,10 @@
 //! Operations that move elements: registers get other names wherever the layout allows it.
 
-use super::tile::Data;
+use super::tile::{Data, Tile};
 use super::{Builder, Result, refuse};
 use crate::lanes::layout::{Axis, Layout, Place};
-use hrx_ir::tile::Value;
+use hrx_ir::quant::Table;
+use hrx_ir::tile::{Elem, Value};
 
 impl Builder<'_> {
     pub(super) fn broadcast(&mut self, arg: Value, layout: &Layout) -> Result<Data> {
@@ -160,6 +161,53 @@ impl Builder<'_> {
             .collect();
         let out = t.renamed(&mut self.e, wide.clone(), &registers);
         Ok(Data::Tile(if wide == *layout { out } else { self.convert_layout(&out, layout) }))
+    }
+}
+
+impl Builder<'_> {
+    /// Entries of a table, in a layout in which a lane has all bytes of a word.
+    pub(super) fn lookup(&mut self, table: &'static Table, arg: Value, layout: &Layout) -> Result<Data> {
+        let last = layout.axes.len() - 1;
+        let width = table.width;
+        if table.width == 1 && table.entries() != 16 {
+            return refuse(format!("entries of table {} are bytes, and not 16 of them", table.name));
+        }
+        let wide = layout.axes[last].low_registers() >= width.trailing_zeros();
+        let source = match repeated_from(layout, width) {
+            Some(source) if wide => source,
+            _ => {
+                let own = layout.with_axis(last, Axis::registers(layout.axes[last].extent()));
+                let t = self.lookup(table, arg, &own)?;
+                return Ok(match t {
+                    Data::Tile(t) => Data::Tile(self.convert_layout(&t, layout)),
+                    splat => splat,
+                });
+            }
+        };
+        let indices = self.tile_in(arg, &source)?;
+        let most = table.entries() - 1;
+        if width == 1 {
+            if indices.pack == 4 {
+                let words = indices.words.iter().map(|&w| self.e.lookup(table, w)).collect();
+                return Ok(Data::Tile(Tile { elem: Elem::U8, words, ..indices }));
+            }
+            let mut elements = indices.elements(&mut self.e);
+            for v in &mut elements {
+                let entry = self.e.lookup(table, *v);
+                *v = self.e.and(entry, 0xFF);
+            }
+            return Ok(Data::Tile(Tile::from_elements(&mut self.e, Elem::U8, layout.clone(), &elements)));
+        }
+        let mut words = Vec::new();
+        for c in layout.coords().iter().step_by(4) {
+            let mut place = c.clone();
+            place[last] /= width;
+            let index = indices.element(&mut self.e, source.register_of(&place));
+            let index = self.e.and(index, most);
+            let first = self.e.times(index, width / 4);
+            words.push(self.e.table(table, first, width / 4)[(c[last] % width / 4) as usize]);
+        }
+        Ok(Data::Tile(Tile { elem: Elem::U8, layout: layout.clone(), pack: 4, words }))
     }
 }
 

@@ -64,14 +64,14 @@ impl Step<'_> {
             if let Some(bias) = bias {
                 self.weight_row(bias, e as u32, &mut bias_row)?;
             }
-            for j in 0..n {
+            for (j, &bias) in bias_row.iter().enumerate() {
                 self.weight_row(weight, (e * n + j) as u32, &mut row)?;
                 let w: Vec<f64> = row.iter().map(|&w| f64::from(w)).collect();
                 for &(r, slot) in &places {
                     let from = if x.cols == k { 0 } else { slot * k };
                     let product = dot(&x.row(r)[from..from + k], &w);
                     let scaled = product * scale.as_ref().map_or(1.0, |s| s[e]);
-                    y.row_mut(r)[slot * n + j] = scaled + f64::from(bias_row[j]);
+                    y.row_mut(r)[slot * n + j] = scaled + f64::from(bias);
                 }
             }
         }

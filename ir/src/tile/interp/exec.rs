@@ -135,6 +135,7 @@ impl<'a> Machine<'a> {
                 let from = ty(arg).shape;
                 each_kind!(self.tile(*arg)?, d => shape::slice(d, &from, usize::from(*axis), *start, *len))
             }
+            Op::Lookup { table, arg } => Tile::ints(shape::lookup(self.ints(*arg)?, table)?),
             Op::Repeat { arg, times } => each_kind!(self.tile(*arg)?, d => shape::repeat(d, *times)),
             Op::Reduce { op, arg, axis } => {
                 let Type { elem, shape } = ty(arg);

@@ -103,6 +103,16 @@ pub enum FaultKind {
         /// Bits of the type.
         width: u32,
     },
+    /// An index of no entry of a table.
+    #[error("element {element} looks up entry {index}, the table has {entries}")]
+    OutsideTable {
+        /// The place in the tile of indices, row-major.
+        element: usize,
+        /// The index.
+        index: i64,
+        /// The table's entries.
+        entries: u32,
+    },
     /// A factor of `dot4` that targets need not take.
     #[error("factor {factor} of dot4 is {value} at element {element}")]
     Dot4Range {

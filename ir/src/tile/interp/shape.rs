@@ -1,6 +1,8 @@
 //! Moving elements: broadcast, concatenation, slices, repetition. Tiles are row-major.
 
 use super::super::types::{MAX_RANK, Shape};
+use super::fault::FaultKind;
+use crate::quant::Table;
 
 /// Extents around an axis: the product of those before it, its own, the product of those behind it.
 pub(super) fn around(shape: &Shape, axis: usize) -> [usize; 3] {
@@ -59,4 +61,17 @@ pub(super) fn slice<T: Copy>(data: &[T], shape: &Shape, axis: usize, start: u32,
 /// Each element `times` in a row.
 pub(super) fn repeat<T: Copy>(data: &[T], times: u32) -> Vec<T> {
     data.iter().flat_map(|&x| std::iter::repeat_n(x, times as usize)).collect()
+}
+
+/// The entries of a table at indices.
+pub(super) fn lookup(index: &[i64], table: &Table) -> Result<Vec<i64>, FaultKind> {
+    let mut out = Vec::with_capacity(index.len() * table.width as usize);
+    for (element, &index) in index.iter().enumerate() {
+        let entries = table.entries();
+        match usize::try_from(index) {
+            Ok(i) if i < entries as usize => out.extend(table.entry(i).iter().map(|&b| i64::from(b))),
+            _ => return Err(FaultKind::OutsideTable { element, index, entries }),
+        }
+    }
+    Ok(out)
 }

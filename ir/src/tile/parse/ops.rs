@@ -6,7 +6,7 @@
 //! concat V, V axis N                 slice V axis N from N len N   repeat V times N
 //! reduce_sum, _max, _min V axis N    load M[V, …] [mask V]         store M[V, …], V [mask V]
 //! block_codes, _values M[V, V] chunk N       block_scales, _offsets M[V, V]       block_raw M[V, V] byte N
-//! run_codes, _scales, _offsets, _values M[V, V]
+//! run_codes, _scales, _offsets, _values M[V, V]                lookup V in TABLE
 //! for V in V..V step V [carry (V: type = V, …)] {                  yield [V, …]
 //! ```
 //!
@@ -17,9 +17,10 @@ use super::super::op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, RunPar
 use super::super::types::Type;
 use super::lexer::Token;
 use super::{Parser, Result, one_of};
+use crate::quant::{TABLES, Table};
 
 /// Operations that are not in one of the enums of [`super::super::op`].
-const OTHERS: [&str; 24] = [
+const OTHERS: [&str; 25] = [
     "const",
     "iota",
     "select",
@@ -31,6 +32,7 @@ const OTHERS: [&str; 24] = [
     "concat",
     "slice",
     "repeat",
+    "lookup",
     "dot",
     "dot4",
     "mma",
@@ -111,6 +113,17 @@ impl Parser<'_> {
                 start: self.attribute("from")?,
                 len: self.attribute("len")?,
             },
+            "lookup" => {
+                let arg = self.value()?;
+                self.expect("in")?;
+                let names = || TABLES.iter().map(|t| t.name);
+                let name = self.word();
+                let Some(table) = Table::from_name(name) else {
+                    return Err(self.expected(one_of("a table", name, names())));
+                };
+                self.advance();
+                Op::Lookup { table, arg }
+            }
             "repeat" => Op::Repeat { arg: self.value()?, times: self.attribute("times")? },
             "load" => Op::Load { view: self.view()?, index: self.index()?, mask: self.mask()?, shape: ty.shape },
             "store" => {

@@ -49,9 +49,15 @@ fn from(op: &Op, lane: u32, wave: u32) -> Result<Option<u32>, String> {
     })
 }
 
+fn is_control(modifier: &str) -> bool {
+    const STARTS: [&str; 6] = ["quad_perm:", "dpp8:", "row_", "wave_", "bank_mask:", "bound_ctrl"];
+    STARTS.iter().any(|start| modifier.starts_with(start))
+}
+
 /// The lanes of a DPP instruction; none if it has no DPP.
 pub fn dpp(op: &Op, wave: u32) -> Result<Option<Box<Dpp>>, String> {
-    if !op.encoding.contains("dpp") {
+    // The mnemonic need not say it: that of comparisons which write EXEC alone does not.
+    if !op.encoding.contains("dpp") && !op.modifiers.iter().any(|m| is_control(m)) {
         return Ok(None);
     }
     let mut found = Dpp { from: [Dpp::NONE; 64], there: 0, enabled: 0, zero: false, inactive: false };
@@ -90,7 +96,8 @@ fn part(name: &str) -> Option<Select> {
 
 /// The part that SDWA takes of a source.
 pub fn select(op: &Op, source: usize) -> Option<Select> {
-    let name = if source == 0 { "src0_sel" } else { "src1_sel" };
+    // A third source is the result's register as a whole.
+    let name = ["src0_sel", "src1_sel"].get(source)?;
     op.setting(name).and_then(part).filter(|p| p.1 != 32)
 }
 

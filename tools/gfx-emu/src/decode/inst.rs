@@ -1,5 +1,6 @@
 //! Decoded instructions: what is left of assembly when it runs.
 
+use super::simple::Simple;
 use crate::exec::matrix::Product;
 use crate::exec::{LaneOp, MemOp, SaluFn, ValuFn};
 
@@ -56,6 +57,8 @@ pub enum Ty {
     P,
     /// Two of binary16.
     PH,
+    /// Two of bfloat16.
+    PB,
     /// Two registers of 32 bits.
     PW,
     /// Two of binary32 in two registers.
@@ -176,53 +179,6 @@ impl Dpp {
     pub const NONE: u8 = 255;
 }
 
-/// Where a word of a plain operand is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Word {
-    V(u16),
-    S(u16),
-    /// In the constants of [`Simple`].
-    K(u16),
-}
-
-/// A vector operation in the form that most have, packed.
-#[derive(Clone, Debug)]
-pub struct Simple {
-    pub dst: u16,
-    /// Registers of the result.
-    pub words: u8,
-    /// Words of sources, and the place among a row's operands that each has.
-    pub sources: Vec<(u8, Word)>,
-    /// Constants, each in all lanes.
-    pub constants: Box<[[u32; 32]]>,
-    /// Whether it needs what is not packed: a mask, or the rule of what is unknown.
-    pub needs_mask: bool,
-}
-
-impl Simple {
-    /// Packs sources that are plain.
-    pub fn new(dst: u16, words: u8, src: &[VSrc], needs_mask: bool) -> Simple {
-        let (mut sources, mut constants) = (Vec::new(), Vec::new());
-        for (at, src) in src.iter().enumerate() {
-            for word in 0..u16::from(src.words) {
-                let place = (2 * at) as u8 + word as u8;
-                sources.push((
-                    place,
-                    match src.reg {
-                        Reg::V(first) => Word::V(first + word),
-                        Reg::S(first) => Word::S(first + word),
-                        Reg::K => {
-                            constants.push([src.bits[word as usize]; 32]);
-                            Word::K(constants.len() as u16 - 1)
-                        }
-                    },
-                ));
-            }
-        }
-        Simple { dst, words, sources, constants: constants.into(), needs_mask }
-    }
-}
-
 /// A vector operation.
 #[derive(Clone, Debug)]
 pub struct Valu {
@@ -241,8 +197,12 @@ pub struct Valu {
     /// Power of two that the result is multiplied by.
     pub omod: i8,
     pub dpp: Option<Box<Dpp>>,
-    /// Whether subnormals of binary32 go by the mode.
+    /// Whether subnormals go by the mode.
     pub arithmetic: bool,
+    /// Whether a result of binary16 may be too large, other than for a division by zero.
+    pub overflows: bool,
+    /// Bits of the mode that make the operation another than what its row does.
+    pub matters: u32,
     /// The sources' own use of negation.
     pub signed: [bool; 3],
     /// The operation again, if operands are taken as they are and results go to registers as they are.
@@ -278,6 +238,40 @@ pub struct Salu {
     pub writes_scc: bool,
     /// Whether EXEC is the result, and the destination gets what it was, or, if the third source is 2, what it becomes.
     pub saves_exec: bool,
+    /// Registers that it reads and writes, SCC among them, a bit each.
+    pub reads: ScalarSet,
+    pub writes: ScalarSet,
+}
+
+/// Scalar registers, a bit each.
+pub type ScalarSet = [u64; 3];
+
+impl Salu {
+    /// Notes which registers it reads and writes.
+    pub fn noted(mut self) -> Salu {
+        let add = |set: &mut ScalarSet, first: u16, words: u8| {
+            for register in (first..first + u16::from(words)).filter(|&r| r != scalar::NULL) {
+                set[register as usize / 64] |= 1 << (register % 64);
+            }
+        };
+        let (mut reads, mut writes) = ([0; 3], [0; 3]);
+        for src in self.src {
+            if let SSrc::Reg(first, words) = src {
+                add(&mut reads, first, words);
+            }
+        }
+        if let Some((first, words)) = self.dst {
+            add(&mut writes, first, words);
+        }
+        if self.reads_scc {
+            add(&mut reads, scalar::SCC, 1);
+        }
+        if self.writes_scc {
+            add(&mut writes, scalar::SCC, 1);
+        }
+        (self.reads, self.writes) = (reads, writes);
+        self
+    }
 }
 
 /// When a jump is made.

@@ -4,11 +4,15 @@ mod dpp;
 mod inst;
 mod memory;
 mod names;
+mod simple;
 mod source;
+#[cfg(test)]
+mod trip;
 mod uniform;
 mod vector;
 
 pub use inst::*;
+pub use simple::{CONSTANTS, Simple};
 
 use crate::Error;
 use hrx_compiler::disasm::{LineKind, disassemble};
@@ -48,6 +52,8 @@ pub struct Code {
     at: Vec<u32>,
     /// Where the code starts in the code object.
     pub address: u64,
+    /// Constants of vector operations, for rows after the registers'.
+    pub constants: Vec<u32>,
 }
 
 impl Code {
@@ -65,6 +71,7 @@ impl Code {
             texts: Vec::with_capacity(lines.len()),
             at: vec![Code::NONE; bytes.len().div_ceil(4)],
             address,
+            constants: Vec::new(),
         };
         for line in lines {
             if line.kind == LineKind::Padding {
@@ -86,6 +93,7 @@ impl Code {
             code.texts.push(line.text);
         }
         code.resolve();
+        code.constants = simple::place(&mut code.insts);
         Ok(code)
     }
 
@@ -115,6 +123,8 @@ impl Code {
 /// What the emulator makes of an instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Surveyed {
+    /// Where it starts in the code.
+    pub offset: usize,
     /// Its mnemonic, without the suffix for the encoding; of two operations, the first's.
     pub name: String,
     /// Its disassembly.
@@ -138,7 +148,13 @@ pub fn survey(chip: &Chip, wave: u32, code: &[u8]) -> std::result::Result<Vec<Su
         let word = line.bytes.first_chunk().map_or(0, |w| u32::from_le_bytes(*w));
         let inst = asm::Inst::parse(line.offset, line.bytes.len(), &line.text);
         let unknown = body(&inst.ops, &context, word, (line.offset + line.bytes.len()) as u32).err();
-        Surveyed { name: inst.name().into(), class: class::class(inst.name()), text: line.text, unknown }
+        Surveyed {
+            offset: line.offset,
+            name: inst.name().into(),
+            class: class::class(inst.name()),
+            text: line.text,
+            unknown,
+        }
     });
     Ok(surveyed.collect())
 }
@@ -151,6 +167,9 @@ fn body(ops: &[Op], context: &Context<'_>, word: u32, next: u32) -> Result<Body>
         return Ok(Body::Pair(Box::new(Pair { ops, illegal })));
     };
     let name = op.name.as_str();
+    if op.has("scale_offset") {
+        return Err("offsets in units of the data".into());
+    }
     if name == "v_nop" || name == "v_pipeflush" {
         return Ok(Body::Control(Control::Nop));
     }

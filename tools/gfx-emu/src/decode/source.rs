@@ -71,8 +71,9 @@ fn constant(base: &Base, ty: Ty) -> Option<[u32; 2]> {
         (Base::Fraction(x), ty) => {
             let x = f64::from_bits(*x);
             match ty {
-                Ty::H | Ty::U16 | Ty::I16 | Ty::PH | Ty::P => [half_bits(x), 0],
-                Ty::B => [crate::exec::number::to_bf16(x as f32), 0],
+                Ty::H | Ty::U16 | Ty::I16 | Ty::PH | Ty::P => [half_bits(x); 2],
+                // 1/(2 pi) is cut off, not rounded.
+                Ty::B | Ty::PB => [(x as f32).to_bits() >> 16; 2],
                 _ => [(x as f32).to_bits(); 2],
             }
         }
@@ -107,7 +108,7 @@ impl VSrc {
         let has_halves = op.setting("op_sel").is_some();
         self.neg_half = [bit(op, "neg_lo", at).unwrap_or(false), bit(op, "neg_hi", at).unwrap_or(false)];
         match self.ty {
-            Ty::P | Ty::PH | Ty::PW | Ty::PF => {
+            Ty::P | Ty::PH | Ty::PB | Ty::PW | Ty::PF => {
                 self.high = [op_sel, bit(op, "op_sel_hi", at).unwrap_or(true)];
                 if op.name == "v_pk_mov_b32" {
                     self.high = [op_sel; 2];
@@ -128,7 +129,7 @@ impl VSrc {
     /// Finds whether the registers' bits are taken as they are.
     pub fn plain(&mut self) {
         let straight = match self.ty {
-            Ty::P | Ty::PH => self.high == [false, true] && self.neg_half == [false; 2],
+            Ty::P | Ty::PH | Ty::PB => self.high == [false, true] && self.neg_half == [false; 2],
             Ty::PW | Ty::PF => self.high == [false, true] && self.neg_half == [false; 2],
             Ty::MX => !self.neg_half[1],
             // Rows look at the low half alone.

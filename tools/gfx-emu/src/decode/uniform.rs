@@ -53,7 +53,7 @@ fn operation(op: &Op, context: &Context<'_>) -> Result<Body> {
         if (words == 1) != (context.wave == 32) {
             return Err("EXEC of another wave size".into());
         }
-        return Ok(Body::Salu(Salu {
+        let saving = Salu {
             f: row.f,
             // EXEC is the result; what it was, or is, goes to the register, which the third source names.
             dst,
@@ -61,10 +61,14 @@ fn operation(op: &Op, context: &Context<'_>) -> Result<Body> {
             reads_scc: false,
             writes_scc: true,
             saves_exec: true,
-        }));
+            reads: [0; 3],
+            writes: [0; 3],
+        };
+        return Ok(Body::Salu(saving.noted()));
     }
     let Row { f, reads_scc, writes_scc } = Row { f: row.f, reads_scc: row.reads_scc, writes_scc: row.writes_scc };
-    Ok(Body::Salu(Salu { f, dst, src, reads_scc, writes_scc, saves_exec: false }))
+    let op = Salu { f, dst, src, reads_scc, writes_scc, saves_exec: false, reads: [0; 3], writes: [0; 3] };
+    Ok(Body::Salu(op.noted()))
 }
 
 struct Row {

@@ -1,19 +1,22 @@
 //! Vector operations, moves between lanes, and matrix products from assembly.
 
 use super::dpp::{destination, dpp, select};
-use super::inst::{Body, Lanes, Put, Reg, Simple, Ty, VSrc, Valu, scalar};
+use super::inst::{Body, Lanes, Put, Reg, Ty, VSrc, Valu, scalar};
 use super::names::canonical;
+use super::simple::{Needs, Simple};
 use super::source::{scalar_register, source, vector_register};
 use super::{Context, Result};
-use crate::exec::matrix::{self, Places, Product};
-use crate::exec::{LaneOp, valu};
+use crate::exec::matrix::form::{self, Broadcast, Element, Form};
+use crate::exec::matrix::{self, Product};
+use crate::exec::{LaneOp, mode, valu};
 use hrx_compiler::hsaco::Generation;
 use hrx_compiler::inspect::asm::{Op, Written};
+use hrx_compiler::target::amd::MatrixOp;
 
 /// Any vector instruction.
 pub fn vector(op: &Op, context: &Context<'_>) -> Result<Body> {
-    if let Some(matrix) = context.chip.matrix_ops.iter().find(|m| m.mnemonic == op.name && m.wave == context.wave) {
-        return product(op, matrix, context).map(|p| Body::Matrix(Box::new(p)));
+    if ["v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_"].iter().any(|start| op.name.starts_with(start)) {
+        return product(op, context).map(|p| Body::Matrix(Box::new(p)));
     }
     if let Some(lanes) = lanes(op)? {
         return Ok(Body::Lanes(Box::new(lanes)));
@@ -69,10 +72,8 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
         let mut source = if at < explicit { source(next("source")?, ty)? } else { source(&op.written[0], ty)? };
         source.select = select(op, at);
         src.push(source.selected(op, at));
-        if let Some(last) = src.last_mut() {
-            last.plain();
-        }
     }
+    packed(&mut src)?;
     let mut mask_in = row.vcc_in.then_some(scalar::VCC);
     if row.mask_in {
         mask_in = Some(match operands.next() {
@@ -100,14 +101,18 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
     let straight = src.iter().all(|s| s.plain) && dpp.is_none() && put == Put::Whole;
     let chosen = name.starts_with("v_cndmask");
     let low_alone = LOW_ALONE.iter().any(|start| name.starts_with(start));
+    let signed = std::array::from_fn(|i| src.get(i).is_some_and(|s: &VSrc| s.neg_half[0]));
     let simple = match dst {
         Reg::V(to) if straight && mask_out.is_none() && omod == 0 && (!clamp || whole) => {
-            Some(Simple::new(to, row.dst.words(), &src, mask_in.is_some() || chosen || low_alone))
+            let needs = Needs::new(&name, mask_in.is_some() || chosen || low_alone);
+            let env = valu::Env { clamp, signed, fnuz: context.fnuz, ..valu::Env::default() };
+            Simple::new(to, row.dst.words(), &src, needs, env)
         }
         _ => None,
     };
-    let signed = std::array::from_fn(|i| src.get(i).is_some_and(|s: &VSrc| s.neg_half[0]));
-    Ok(Valu {
+    let half = matches!(row.dst, Ty::H | Ty::PH);
+    let overflows = half && !["v_rcp_f16", "v_rsq_f16", "v_log_f16"].contains(&name.as_str());
+    let valu = Valu {
         signed,
         simple,
         f: row.f,
@@ -122,9 +127,31 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
         omod,
         dpp,
         arithmetic: row.arithmetic,
+        overflows,
+        matters: 0,
         low_alone,
         select: chosen,
-    })
+    };
+    Ok(Valu { matters: mode::matters(&valu), ..valu })
+}
+
+/// The marks of packed sources, and of the sum beside them: a sum of one value is negated by both marks.
+fn packed(src: &mut [VSrc]) -> Result<()> {
+    let is_packed = |s: &VSrc| matches!(s.ty, Ty::P | Ty::PH | Ty::PB | Ty::PW | Ty::PF);
+    if src.iter().any(|s| is_packed(s) && (s.abs || s.neg || s.select.is_some())) {
+        return Err("a change of a packed source".into());
+    }
+    if !src.iter().any(is_packed) {
+        return Ok(());
+    }
+    for sum in src.iter_mut().filter(|s| matches!(s.ty, Ty::F | Ty::H | Ty::B)) {
+        if sum.neg_half[0] != sum.neg_half[1] {
+            return Err("half of a negation of a sum".into());
+        }
+        sum.neg ^= std::mem::take(&mut sum.neg_half)[0];
+        sum.plain();
+    }
+    Ok(())
 }
 
 /// Where a result of 16 bits goes.
@@ -177,47 +204,75 @@ fn lanes(op: &Op) -> Result<Option<Lanes>> {
     for (at, src) in src.iter_mut().enumerate().take(sources) {
         *src = source(op.written.get(at + 1).ok_or("too few operands")?, Ty::W)?;
         src.plain();
+        if !src.plain {
+            return Err("a changed operand of a move between lanes".into());
+        }
+    }
+    if ["clamp", "mul", "div"].iter().any(|m| op.has(m) || op.setting(m).is_some()) {
+        return Err("a changed result of a scalar".into());
     }
     let flags = op.list("op_sel").unwrap_or_default();
     let flag = |at: usize| flags.get(at).is_some_and(|&n| n != 0);
     Ok(Some(Lanes { op: lane_op, dst, src, inactive: flag(0), zero: flag(1), imm: 0 }))
 }
 
-fn product(op: &Op, matrix: &'static hrx_compiler::target::amd::MatrixOp, context: &Context<'_>) -> Result<Product> {
+fn product(op: &Op, context: &Context<'_>) -> Result<Product> {
     let register =
         |at: usize| op.written.get(at).and_then(vector_register).ok_or("a factor that is no vector register");
-    for (name, least) in [("cbsz", 0), ("abid", 0), ("blgp", 0)] {
-        // Broadcasts of blocks, and negations of binary64.
-        if op.modifier(name).is_some_and(|n| n != least) {
-            return Err(format!("{name} of a matrix product"));
-        }
-    }
     if op.modifiers.iter().any(|m| m.contains("scale")) {
         return Err("scales of a matrix product".into());
     }
-    let c = source(op.written.get(3).ok_or("no sum")?, Ty::W)?;
-    let mut acc = matrix::acc(&c).ok_or("a sum in scalar registers")?;
-    if let (matrix::Acc::K(bits), 16) = (&mut acc, matrix.acc.bits()) {
-        *bits = source(&op.written[3], Ty::H)?.bits[0];
-    }
     let bit = |name: &str, at: usize| op.list(name).and_then(|l| l.get(at).copied()).is_some_and(|n| n != 0);
-    let integer = matrix.acc == hrx_compiler::target::amd::MatrixType::I32;
+    let number = |name: &str| op.modifier(name).unwrap_or(0);
+    let broadcast = Broadcast { cbsz: number("cbsz"), abid: number("abid"), blgp: number("blgp") };
+    let is_chips = |m: &&MatrixOp| m.mnemonic == op.name && form::is_for(m, context.wave, context.generation);
+    let form = match context.chip.matrix_ops.iter().find(is_chips) {
+        Some(matrix) => {
+            if broadcast != Broadcast::default() {
+                return Err("lanes of a matrix product from others".into());
+            }
+            let high = matrix.acc.bits() == 16 && context.generation == Generation::Gfx11 && bit("op_sel", 2);
+            Form::of_chip(matrix, context.wave, high)
+        }
+        None => Form::of_name(&op.name, broadcast).ok_or_else(|| format!("no product {}", op.name))?,
+    };
+    let [_, _, acc] = form.types;
+    let sparse = !form.index.is_empty();
+    if sparse && broadcast.blgp != 0 {
+        return Err("lanes of a sparse product from others".into());
+    }
+    // A sparse product adds to its result, and has indices in the last operand.
+    let (at, index) = if sparse { (0, Some(register(3)?)) } else { (3, None) };
+    let written = op.written.get(at).ok_or("no sum")?;
+    let c = source(written, Ty::W)?;
+    let mut sum = matrix::acc(&c).ok_or("a sum in scalar registers")?;
+    if let (matrix::Acc::K(bits), 16) = (&mut sum, acc.bits()) {
+        *bits = source(written, Ty::H)?.bits[0];
+    }
+    let integer = acc == Element::I32;
     let signed = [bit("neg_lo", 0), bit("neg_lo", 1)];
-    if !integer && (0..2).any(|i| bit("neg_lo", i) != bit("neg_hi", i)) {
+    if !integer && (0..2).any(|i| bit("neg_lo", i) != bit("neg_hi", i)) && acc != Element::F64 {
         return Err("factors of which one half is negated".into());
     }
-    let high = matrix.acc.bits() == 16 && context.generation == Generation::Gfx11 && bit("op_sel", 2);
+    let neg = [signed[0], signed[1], bit("neg_lo", 2)];
+    let neg = match acc {
+        _ if integer => [false; 3],
+        // Lists of other names.
+        Element::F64 => [bit("neg", 0), bit("neg", 1), bit("neg", 2)],
+        _ => neg,
+    };
     Ok(Product {
-        op: matrix,
         dst: register(0)?,
         a: register(1)?,
         b: register(2)?,
-        c: acc,
+        c: sum,
         signed,
-        neg: if integer { [false; 3] } else { [signed[0], signed[1], bit("neg_lo", 2)] },
+        neg,
         abs: !integer && bit("neg_hi", 2),
         clamp: op.has("clamp"),
         fnuz: context.fnuz,
-        places: Places::new(matrix, high),
+        index,
+        broadcast,
+        form,
     })
 }

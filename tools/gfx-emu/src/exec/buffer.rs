@@ -55,6 +55,7 @@ impl Resource {
 }
 
 /// Runs an access through a resource.
+#[inline(never)]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
     before(w, cx, m);
     let generation = cx.launch.generation;

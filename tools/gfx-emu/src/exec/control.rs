@@ -31,6 +31,7 @@ mod hardware {
 }
 
 /// Runs what directs a wave.
+#[inline(never)]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, control: &Control) -> Next {
     match control {
         Control::Nop => Next::Follows,

@@ -9,6 +9,7 @@ use crate::run::{Context, PRIVATE_APERTURE, SHARED_APERTURE, Wave, each};
 use hrx_compiler::hsaco::Generation;
 
 /// Runs an access that is not a buffer's.
+#[inline(never)]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
     before(w, cx, m);
     let exec = w.exec();

@@ -66,6 +66,7 @@ fn waits(w: &Wave, cx: &mut Context<'_>, l: &Lanes) {
 }
 
 /// Runs a move.
+#[inline(never)]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, l: &Lanes) {
     if cx.check() {
         waits(w, cx, l);
@@ -95,7 +96,7 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, l: &Lanes) {
             if let Some(row) = valu::TABLE.get(name) {
                 let (x, nothing) = ([a[0]; 32], [0; 32]);
                 let mut out = [[0; 32]; 2];
-                let refs = [&x, &nothing, &nothing, &nothing, &nothing, &nothing, &nothing, &nothing];
+                let refs = [&x, &nothing, &nothing, &nothing, &nothing, &nothing];
                 // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that rows are compiled for.
                 unsafe { (row.f)(&valu::Env::default(), &refs, &mut out, &mut 0) };
                 w.set_scalar(to, 1, out[0][0].into());

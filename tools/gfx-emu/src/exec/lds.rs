@@ -8,6 +8,7 @@ use crate::report::Kind;
 use crate::run::{Context, Wave, each};
 
 /// Runs an access.
+#[inline(never)]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, d: &Ds) {
     before(w, cx, d);
     let exec = w.exec();

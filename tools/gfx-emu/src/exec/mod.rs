@@ -7,11 +7,12 @@ mod flat;
 mod lane_ops;
 mod lds;
 pub mod matrix;
-mod matrix_step;
 pub mod memop;
+pub mod mode;
 pub mod number;
 pub mod salu;
 mod scalar;
+mod simple;
 mod smem;
 pub mod valu;
 mod vector;
@@ -43,7 +44,7 @@ pub fn step(w: &mut Wave, cx: &mut Context<'_>, inst: &Inst) -> Next {
         Body::Mem(m) => flat::run(w, cx, m),
         Body::Ds(d) => lds::run(w, cx, d),
         Body::Lanes(l) => lane_ops::run(w, cx, l),
-        Body::Matrix(p) => matrix_step::run(w, cx, p),
+        Body::Matrix(p) => matrix::step::run(w, cx, p),
         Body::Wait(waits) => control::wait(w, cx, waits),
         Body::Control(c) => return control::run(w, cx, c),
         Body::Unknown(reason) => return cx.unknown(reason),

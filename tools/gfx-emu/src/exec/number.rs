@@ -110,8 +110,9 @@ pub fn from_f8(byte: u32, exponent_bits: u32, fnuz: bool) -> f32 {
     if negative { -value } else { value }
 }
 
-/// binary32 to an 8-bit float, to nearest, ties to even; what is too large saturates.
-pub fn to_f8(x: f32, exponent_bits: u32, fnuz: bool) -> u32 {
+/// binary32 to an 8-bit float, to nearest, ties to even; what is too large saturates, or becomes an infinity or, in a form
+/// that has none, NaN.
+pub fn to_f8(x: f32, exponent_bits: u32, fnuz: bool, saturates: bool) -> u32 {
     let sign = if x.is_sign_negative() { 0x80 } else { 0 };
     let finite_top = |code: u32| from_f8(code, exponent_bits, fnuz).is_finite();
     let nan = if fnuz { 0x80 } else { 0x7f };
@@ -126,7 +127,16 @@ pub fn to_f8(x: f32, exponent_bits: u32, fnuz: bool) -> u32 {
         let middle = (low + high).div_ceil(2);
         if from_f8(middle, exponent_bits, fnuz) <= magnitude { low = middle } else { high = middle - 1 }
     }
-    let code = if low == top {
+    // Halfway to what would be the next: the last step again.
+    let largest = from_f8(top, exponent_bits, fnuz);
+    let step = largest - from_f8(top - 1, exponent_bits, fnuz);
+    let code = if low == top && !saturates && magnitude >= largest + step / 2.0 {
+        match (fnuz, exponent_bits) {
+            (true, _) => return 0x80,
+            (false, 5) => 0x7c,
+            _ => 0x7f,
+        }
+    } else if low == top {
         top
     } else {
         let (below, above) = (from_f8(low, exponent_bits, fnuz), from_f8(low + 1, exponent_bits, fnuz));

@@ -316,6 +316,8 @@ fn logic(add: Add<'_>) {
     add("s_brev_b64", row(2, &[2], |a, _, _, _| a.reverse_bits()));
     add("s_wqm_b32", scc(row(1, &[1], |a, _, _, c| whole_quads(a, c))));
     add("s_wqm_b64", scc(row(2, &[2], |a, _, _, c| whole_quads(a, c))));
+    add("s_quadmask_b32", scc(row(1, &[1], |a, _, _, c| quads(a, c))));
+    add("s_quadmask_b64", scc(row(2, &[2], |a, _, _, c| quads(a, c))));
     add("s_bitset0_b32", with_dst(row(1, &[1], |a, _, d, _| d & !(1 << (a & 31)))));
     add("s_bitset1_b32", with_dst(row(1, &[1], |a, _, d, _| d | 1 << (a & 31))));
     add("s_bitset0_b64", with_dst(row(2, &[1], |a, _, d, _| d & !(1 << (a & 63)))));
@@ -324,6 +326,13 @@ fn logic(add: Add<'_>) {
         "s_bitreplicate_b64_b32",
         row(2, &[1], |a, _, _, _| (0..32).fold(0, |out, i| out | ((a >> i & 1) * 3) << (2 * i))),
     );
+}
+
+/// A bit for each quad of which any lane is set.
+fn quads(a: u64, c: &mut bool) -> u64 {
+    let out = (0..16).fold(0, |out, q| out | u64::from(a >> (4 * q) & 15 != 0) << q);
+    *c = out != 0;
+    out
 }
 
 /// A lane of a quad is set if any of the quad is.
@@ -474,8 +483,8 @@ fn floats(add: Add<'_>) {
     add("s_add_f32", float(row(1, &[1, 1], |a, b, _, _| bits(f(a) + f(b)))));
     add("s_sub_f32", float(row(1, &[1, 1], |a, b, _, _| bits(f(a) - f(b)))));
     add("s_mul_f32", float(row(1, &[1, 1], |a, b, _, _| bits(f(a) * f(b)))));
-    add("s_min_f32", float(row(1, &[1, 1], |a, b, _, _| bits(min(f(a), f(b))))));
-    add("s_max_f32", float(row(1, &[1, 1], |a, b, _, _| bits(max(f(a), f(b))))));
+    add("s_min_f32", float(row(1, &[1, 1], |a, b, _, _| bits(min(false, f(a), f(b))))));
+    add("s_max_f32", float(row(1, &[1, 1], |a, b, _, _| bits(max(false, f(a), f(b))))));
     add("s_minimum_f32", float(row(1, &[1, 1], |a, b, _, _| bits(minimum(f(a), f(b))))));
     add("s_maximum_f32", float(row(1, &[1, 1], |a, b, _, _| bits(maximum(f(a), f(b))))));
     add("s_fmac_f32", float(with_dst(row(1, &[1, 1], |a, b, d, _| bits(f(a).mul_add(f(b), f(d)))))));
@@ -502,8 +511,8 @@ fn floats(add: Add<'_>) {
     add("s_add_f16", row(1, &[1, 1], |a, b, _, _| to_half(half(a as u32) + half(b as u32)).into()));
     add("s_sub_f16", row(1, &[1, 1], |a, b, _, _| to_half(half(a as u32) - half(b as u32)).into()));
     add("s_mul_f16", row(1, &[1, 1], |a, b, _, _| to_half(half(a as u32) * half(b as u32)).into()));
-    add("s_min_f16", row(1, &[1, 1], |a, b, _, _| to_half(min(half(a as u32), half(b as u32))).into()));
-    add("s_max_f16", row(1, &[1, 1], |a, b, _, _| to_half(max(half(a as u32), half(b as u32))).into()));
+    add("s_min_f16", row(1, &[1, 1], |a, b, _, _| to_half(min(false, half(a as u32), half(b as u32))).into()));
+    add("s_max_f16", row(1, &[1, 1], |a, b, _, _| to_half(max(false, half(a as u32), half(b as u32))).into()));
     macro_rules! compared {
         ($($name:literal: |$a:ident, $b:ident| $e:expr;)*) => {
             $(add(concat!("s_cmp_", $name, "_f32"), float(scc(row(0, &[1, 1], |a, b, _, c| {

@@ -8,6 +8,7 @@ use crate::report::Kind;
 use crate::run::{Context, Wave};
 
 /// Runs a load.
+#[inline(never)]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, m: &Smem) {
     let words: u16 = m.words.into();
     let base_words = if m.buffer { 4 } else { 2 };

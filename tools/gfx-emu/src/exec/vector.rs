@@ -1,23 +1,13 @@
 //! Runs operations on lanes: brings operands where rows want them, and results where instructions say.
 
-use super::number::{half, to_half};
-use super::valu::{Env, Lane};
-use crate::decode::{Dpp, Pair, Put, Reg, Rest, Simple, Ty, VSrc, Valu, Word};
+use super::mode::{self, finish};
+use super::number::half;
+use super::simple;
+use super::valu::{Env, Lane, OPERANDS};
+use crate::decode::{Dpp, Pair, Put, Reg, Rest, Ty, VSrc, Valu};
 use crate::run::{Context, Wave, each};
 
-/// Subnormals of binary32 in the mode: operands are flushed, results are.
-fn flushes(mode: u32) -> [bool; 2] {
-    let denormals = mode >> 4 & 3;
-    [denormals & 2 == 0, denormals & 1 == 0]
-}
-
 const SIGN: u32 = 0x8000_0000;
-
-/// Bits of a subnormal number become those of a zero with its sign.
-#[inline(always)]
-fn flushed(bits: u32) -> u32 {
-    if bits & 0x7f80_0000 == 0 { bits & SIGN } else { bits }
-}
 
 impl Wave {
     /// The registers of a source, not changed; constants and scalars as if all lanes had them.
@@ -65,7 +55,7 @@ fn changed(src: &VSrc, words: [&Lane; 2], word: usize, out: &mut Lane) {
                     _ => part,
                 }
             }
-            Ty::P | Ty::PH => {
+            Ty::P | Ty::PH | Ty::PB => {
                 let half = |high: bool| if high { bits >> 16 } else { bits & 0xffff };
                 let (low, high) = (half(src.high[0]), half(src.high[1]));
                 (low ^ halves_neg[0]) | (high ^ halves_neg[1]) << 16
@@ -110,7 +100,7 @@ fn unknown(w: &Wave, src: &VSrc) -> u64 {
 }
 
 /// The same of the low halves of all sources.
-fn low_unknown(w: &Wave, v: &Valu) -> u64 {
+pub fn low_unknown(w: &Wave, v: &Valu) -> u64 {
     let low = |src: &VSrc| match src.reg {
         Reg::V(first) => w.unknown_v[first as usize],
         Reg::S(first) if w.is_unknown_scalar(first, 1) => u64::MAX,
@@ -127,80 +117,33 @@ fn permuted(mask: u64, dpp: &Dpp) -> u64 {
     each(dpp.there).filter(|&l| mask >> dpp.from[l as usize] & 1 != 0).fold(0, |all, l| all | 1 << l)
 }
 
-/// Runs an operation without changes of operands, whose result goes to whole registers: most are of this kind.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-fn simple(w: &mut Wave, cx: &Context<'_>, v: &Valu, simple: &Simple) {
-    const NOTHING: &Lane = &[0; 32];
-    let exec = w.exec();
-    let (dst, words, halves) = (simple.dst as usize, simple.words as usize, w.halves);
-    let (carry, lost, low) = if simple.needs_mask {
-        let carry = v.mask_in.map_or(0, |first| w.mask(first));
-        let lost = track(w, cx, v, carry);
-        (carry, lost, if v.low_alone && lost != 0 { low_unknown(w, v) } else { lost })
-    } else {
-        let mut lost = 0;
-        for &(_, word) in &simple.sources {
-            match word {
-                Word::V(register) => lost |= w.unknown_v[register as usize],
-                Word::S(register) if w.is_unknown_scalar(register, 1) => lost = u64::MAX,
-                _ => {}
-            }
-        }
-        (0, lost, lost)
-    };
-    for half in 0..halves {
-        let Wave { v: file, s, pad, out, .. } = &mut *w;
-        let mut refs: [&Lane; 8] = [NOTHING; 8];
-        for (&(place, word), pad) in simple.sources.iter().zip(&mut pad[..]) {
-            refs[place as usize & 7] = match word {
-                Word::V(register) => &file[register as usize * halves + half],
-                Word::K(at) => &simple.constants[at as usize],
-                Word::S(register) => {
-                    pad.fill(s[register as usize]);
-                    pad
-                }
-            };
-        }
-        let env = Env {
-            mask: (carry >> (32 * half)) as u32,
-            clamp: v.clamp,
-            signed: v.signed,
-            first: 32 * half as u32,
-            fnuz: cx.launch.fnuz,
-        };
-        // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that rows are compiled for.
-        unsafe { (v.f)(&env, &refs, out, &mut 0) };
-        let lanes = (exec >> (32 * half)) as u32;
-        for (word, out) in out.iter().enumerate().take(words) {
-            let to = &mut file[(dst + word) * halves + half];
-            if lanes == u32::MAX {
-                *to = *out;
-            } else {
-                place(to, out, lanes, Put::Whole);
-            }
-        }
-    }
-    for (word, lost) in [low, lost].into_iter().enumerate().take(words) {
-        let to = &mut w.unknown_v[dst + word];
-        *to = *to & !exec | lost & exec;
+/// What an operation knows beside its operands, for so many-th 32 lanes.
+#[inline(always)]
+pub fn environment(mode: u32, cx: &Context<'_>, v: &Valu, carry: u64, half: usize) -> Env {
+    Env {
+        mask: (carry >> (32 * half)) as u32,
+        clamp: v.clamp,
+        signed: v.signed,
+        first: 32 * half as u32,
+        fnuz: cx.launch.fnuz,
+        ieee: mode & mode::IEEE != 0,
+        saturates: mode & mode::FP16_OVFL != 0,
     }
 }
 
 /// Runs an operation.
+#[inline]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     waits(w, cx, v);
-    if let Some(packed) = &v.simple
-        && !(v.arithmetic && w.mode >> 4 & 3 != 3)
-    {
-        simple(w, cx, v, packed);
-        return;
+    match &v.simple {
+        Some(packed) if v.matters & (w.mode ^ mode::SUBNORMALS) == 0 => simple::run(w, cx, v, packed),
+        _ => changing(w, cx, v),
     }
-    changing(w, cx, v);
 }
 
 /// Runs an operation of any kind.
+#[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     let exec = w.exec();
@@ -221,19 +164,13 @@ fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     let mut mask = 0;
     for (half, moved) in first_lanes.iter().enumerate().take(w.halves) {
         let lanes = (write >> (32 * half)) as u32;
-        let env = Env {
-            mask: (carry >> (32 * half)) as u32,
-            clamp: v.clamp,
-            signed: v.signed,
-            first: 32 * half as u32,
-            fnuz: cx.launch.fnuz,
-        };
+        let env = environment(w.mode, cx, v, carry, half);
         let mut out = [[0; 32]; 2];
         let mut bits = 0;
         compute(w, v, half, v.dpp.as_ref().map(|_| moved), &env, &mut out, &mut bits);
         mask |= u64::from(bits) << (32 * half);
         if let Reg::V(dst) = v.dst {
-            finish(w, v, &mut out);
+            finish(w.mode, v, &mut out);
             for (word, out) in out.iter().enumerate().take(v.dst_ty.words().into()) {
                 let to = &mut w.v[(dst as usize + word) * w.halves + half];
                 place(to, out, lanes, v.put);
@@ -254,9 +191,13 @@ fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
 /// Reports operands that are still loaded.
 #[inline(always)]
 fn waits(w: &Wave, cx: &mut Context<'_>, v: &Valu) {
-    if !w.pending.any() || !cx.check() {
-        return;
+    if w.pending.any() && cx.check() {
+        waits_slow(w, cx, v);
     }
+}
+
+#[inline(never)]
+fn waits_slow(w: &Wave, cx: &mut Context<'_>, v: &Valu) {
     for src in &v.src {
         match src.reg {
             Reg::V(first) => cx.waited(w, first, src.words.into()),
@@ -274,7 +215,7 @@ fn waits(w: &Wave, cx: &mut Context<'_>, v: &Valu) {
 
 /// Lanes in which the result is unknown.
 #[inline(always)]
-fn track(w: &Wave, cx: &Context<'_>, v: &Valu, carry: u64) -> u64 {
+pub fn track(w: &Wave, cx: &Context<'_>, v: &Valu, carry: u64) -> u64 {
     if !cx.check() {
         return 0;
     }
@@ -325,14 +266,14 @@ fn gather(w: &Wave, v: &Valu, dpp: &Dpp, exec: u64, out: &mut [Lane; 2]) -> u64 
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 fn compute(w: &mut Wave, v: &Valu, half: usize, moved: Option<&Lane>, env: &Env, out: &mut [Lane; 2], bits: &mut u32) {
     let (file, s, halves) = (&w.v, &w.s, w.halves);
-    let [flush, _] = flushes(w.mode);
-    let flush = flush && v.arithmetic;
+    let mode = w.mode;
     const NOTHING: &Lane = &[0; 32];
-    let mut refs: [&Lane; 8] = [NOTHING; 8];
+    let mut refs: [&Lane; OPERANDS] = [NOTHING; OPERANDS];
     let pad: &mut [Lane; 8] = &mut w.pad;
     for ((at, src), pads) in v.src.iter().enumerate().zip(pad.chunks_exact_mut(2)) {
         let [low, high] = pads else { continue };
         let from = if at == 0 { moved } else { None };
+        let flush = v.arithmetic && mode::flushes(mode, src);
         if src.plain && !flush {
             refs[2 * at] = match from {
                 Some(moved) => moved,
@@ -351,81 +292,22 @@ fn compute(w: &mut Wave, v: &Valu, half: usize, moved: Option<&Lane>, env: &Env,
         if src.words > 1 {
             changed(src, [first, second], 1, high);
         }
-        if flush && matches!(src.ty, Ty::F | Ty::PF) {
-            for lanes in [&mut *low, &mut *high] {
-                lanes.iter_mut().for_each(|bits| *bits = flushed(*bits));
-            }
+        if flush {
+            mode::flush_operand(src, low, high);
         }
         (refs[2 * at], refs[2 * at + 1]) = (low, high);
     }
     // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that rows are compiled for.
     unsafe { (v.f)(env, &refs, out, bits) };
-}
-
-/// Output modifiers and subnormal results.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-fn finish(w: &Wave, v: &Valu, out: &mut [Lane; 2]) {
-    let [_, flush] = flushes(w.mode);
-    if v.omod == 0 && !v.clamp && !(flush && v.arithmetic) {
-        return;
+    if v.overflows && mode & mode::FP16_OVFL != 0 {
+        mode::saturate(v, &refs, &mut out[0]);
     }
-    let factor = f32::powi(2.0, v.omod.into());
-    match v.dst_ty {
-        Ty::F | Ty::PF => {
-            for x in out.iter_mut().flatten() {
-                let mut y = f32::from_bits(*x);
-                if v.omod != 0 {
-                    y *= factor;
-                }
-                if v.clamp {
-                    y = clamp(y);
-                }
-                *x = y.to_bits();
-                if flush && v.arithmetic {
-                    *x = flushed(*x);
-                }
-            }
-        }
-        Ty::H => {
-            for x in &mut out[0] {
-                let y = half(*x) * factor;
-                *x = to_half(if v.clamp { clamp(y) } else { y });
-            }
-        }
-        Ty::PH if v.clamp => {
-            for x in &mut out[0] {
-                let part = |bits: u32| to_half(clamp(half(bits)));
-                *x = part(*x) | part(*x >> 16) << 16;
-            }
-        }
-        Ty::FD => {
-            let [low, high] = out;
-            for (l, h) in low.iter_mut().zip(high) {
-                let x = f64::from_bits(u64::from(*l) | u64::from(*h) << 32) * f64::from(factor);
-                let x = if !v.clamp {
-                    x
-                } else if x > 0.0 {
-                    x.min(1.0)
-                } else {
-                    0.0
-                };
-                (*l, *h) = (x.to_bits() as u32, (x.to_bits() >> 32) as u32);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Between 0 and 1; NaN is 0.
-fn clamp(x: f32) -> f32 {
-    if x > 0.0 { x.min(1.0) } else { 0.0 }
 }
 
 /// Writes lanes of a result.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-fn place(to: &mut Lane, from: &Lane, lanes: u32, put: Put) {
+pub fn place(to: &mut Lane, from: &Lane, lanes: u32, put: Put) {
     match put {
         Put::Whole if lanes == u32::MAX => *to = *from,
         Put::Whole => {
@@ -476,12 +358,22 @@ fn masks(w: &mut Wave, cx: &mut Context<'_>, v: &Valu, mask: u64, lost: u64) {
 
 /// Runs two operations at once: both read before either writes.
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-pub fn pair(w: &mut Wave, cx: &mut Context<'_>, Pair { ops: [x, y], illegal }: &Pair) {
+pub fn pair(w: &mut Wave, cx: &mut Context<'_>, pair: &Pair) {
+    let Pair { ops: [x, y], illegal } = pair;
     for v in [x, y] {
         waits(w, cx, v);
     }
     if let Some(message) = illegal {
         cx.report(crate::Kind::VopdBanks, None, || message.to_string());
+    }
+    if let (Some(a), Some(b)) = (&x.simple, &y.simple)
+        && (x.matters | y.matters) & (w.mode ^ mode::SUBNORMALS) == 0
+        && w.halves == 1
+        && !a.needs_mask
+        && !b.needs_mask
+    {
+        simple::pair(w, cx, pair, a, b);
+        return;
     }
     let exec = w.exec();
     let mut lost = [0; 2];
@@ -490,10 +382,10 @@ pub fn pair(w: &mut Wave, cx: &mut Context<'_>, Pair { ops: [x, y], illegal }: &
         let carry = v.mask_in.map_or(0, |first| w.mask(first));
         lost[at] = track(w, cx, v, carry);
         for (half, result) in results[at].iter_mut().enumerate().take(w.halves) {
-            let env = Env { mask: (carry >> (32 * half)) as u32, first: 32 * half as u32, ..Env::default() };
+            let env = environment(w.mode, cx, v, carry, half);
             let mut out = [[0; 32]; 2];
             compute(w, v, half, None, &env, &mut out, &mut 0);
-            finish(w, v, &mut out);
+            finish(w.mode, v, &mut out);
             *result = out[0];
         }
     }

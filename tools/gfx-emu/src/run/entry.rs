@@ -3,7 +3,8 @@
 
 use super::context::{PRIVATE_APERTURE, SHARED_APERTURE};
 use super::wave::Wave;
-use crate::decode::scalar;
+use crate::decode::{Code, scalar};
+use crate::exec::mode;
 use hrx_compiler::hsaco::{Descriptor, Generation};
 
 /// What waves of a launch start with.
@@ -51,12 +52,21 @@ impl Entry<'_> {
     }
 
     /// Waves of a workgroup.
-    pub fn waves(&self) -> Vec<Wave> {
-        (0..self.items().div_ceil(self.wave)).map(|_| Wave::new(self.wave, self.accumulators)).collect()
+    pub fn waves(&self, code: &Code) -> Vec<Wave> {
+        (0..self.items().div_ceil(self.wave)).map(|_| Wave::new(self.wave, self.accumulators, code)).collect()
     }
 
     fn flag(&self, name: &str) -> bool {
         self.descriptor.field(name) == Some(1)
+    }
+
+    /// The mode that waves start with. What the descriptor of a generation does not say is as if it were set, but for
+    /// IEEE's rule.
+    fn mode(&self) -> u32 {
+        let bit = |name: &str, otherwise: u32| self.descriptor.field(name).unwrap_or(otherwise);
+        let clamp = mode::DX10_CLAMP * bit("enable_dx10_clamp", 1);
+        let ieee = mode::IEEE * bit("enable_ieee_mode", 0);
+        self.descriptor.rsrc1 >> 12 & 0xff | clamp | ieee | (mode::FP16_OVFL * bit("fp16_ovfl", 0))
     }
 
     /// Sets a wave up.
@@ -67,7 +77,7 @@ impl Entry<'_> {
         let count = (self.items() - first).min(self.wave);
         w.started = u64::MAX >> (64 - count);
         w.set_exec(w.started);
-        w.mode = self.descriptor.rsrc1 >> 12 & 0xff;
+        w.mode = self.mode();
         let high = scalar::SHARED_BASE as usize;
         w.s[high + 1] = SHARED_APERTURE;
         w.s[high + 3] = PRIVATE_APERTURE;

@@ -93,7 +93,7 @@ impl Job<'_> {
     /// Workgroups until there are none.
     fn work(&self, shared: &Shared, count: u64) {
         let mut cx = Context::new(&self.launch, self.lds);
-        let mut waves = self.entry.waves();
+        let mut waves = self.entry.waves(&self.launch.code);
         loop {
             let linear = shared.next.fetch_add(1, Relaxed);
             if linear >= count || shared.stop.load(Relaxed) {

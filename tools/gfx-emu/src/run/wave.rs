@@ -1,6 +1,6 @@
 //! The state of a wave.
 
-use crate::decode::{ACCUMULATORS, COUNTERS, Counter, scalar};
+use crate::decode::{ACCUMULATORS, CONSTANTS, COUNTERS, Code, Counter, scalar};
 use crate::exec::valu::Lane;
 
 /// Where a wave stands.
@@ -116,9 +116,11 @@ pub struct Wave {
     pub s: [u32; scalar::ALL],
     /// Those that hold nothing that was written, a bit each.
     pub unknown_s: [u64; 3],
-    /// Vector registers: number times halves plus half.
+    /// Vector registers: number times halves plus half. After them are rows of other operands (`decode::simple`).
     pub v: Box<[Lane]>,
-    /// Lanes of each vector register that hold nothing that was written.
+    /// Registers among the rows.
+    registers: usize,
+    /// Lanes of each row that hold nothing that was written.
     pub unknown_v: Box<[u64]>,
     /// Sets of 32 lanes.
     pub halves: usize,
@@ -144,6 +146,8 @@ pub struct Wave {
     pub acquired: bool,
     pub pad: Box<Scratchpad>,
     pub out: Box<[Lane; 2]>,
+    /// The same of the second operation of a pair.
+    pub second: Box<[Lane; 2]>,
     /// Instructions executed.
     pub executed: u64,
 }
@@ -152,15 +156,20 @@ pub struct Wave {
 const GARBAGE: u32 = 0xbad0_bad0;
 
 impl Wave {
-    /// A wave of so many lanes, with accumulators or without.
-    pub fn new(lanes: u32, accumulators: bool) -> Wave {
+    /// A wave of so many lanes, with accumulators or without, for code.
+    pub fn new(lanes: u32, accumulators: bool, code: &Code) -> Wave {
         let registers = if accumulators { 2 * ACCUMULATORS } else { ACCUMULATORS } as usize;
         let halves = lanes as usize / 32;
+        let mut v = vec![[GARBAGE; 32]; code.rows() * halves];
+        for (row, &bits) in v[CONSTANTS as usize * halves..].chunks_mut(halves).zip(&code.constants) {
+            row.fill([bits; 32]);
+        }
         Wave {
             s: [0; scalar::ALL],
             unknown_s: [u64::MAX; 3],
-            v: vec![[GARBAGE; 32]; registers * halves].into(),
-            unknown_v: vec![u64::MAX; registers].into(),
+            v: v.into(),
+            registers,
+            unknown_v: vec![0; code.rows()].into(),
             halves,
             pc: 0,
             number: 0,
@@ -175,6 +184,7 @@ impl Wave {
             acquired: false,
             pad: Box::new([[0; 32]; 8]),
             out: Box::new([[0; 32]; 2]),
+            second: Box::new([[0; 32]; 2]),
             executed: 0,
         }
     }
@@ -183,8 +193,8 @@ impl Wave {
     pub fn reset(&mut self, number: u32, scratch_bytes: u32) {
         self.s.fill(0);
         self.unknown_s = [u64::MAX; 3];
-        self.v.fill([GARBAGE; 32]);
-        self.unknown_v.fill(u64::MAX);
+        self.v[..self.registers * self.halves].fill([GARBAGE; 32]);
+        self.unknown_v[..self.registers].fill(u64::MAX);
         self.pc = 0;
         self.number = number;
         self.state = State::Ready;
@@ -194,7 +204,7 @@ impl Wave {
         self.scratch.resize(lanes * scratch_bytes as usize, 0);
         self.scratch_written.clear();
         self.scratch_written.resize(lanes * scratch_bytes as usize, false);
-        self.pending = Pending::new(self.unknown_v.len());
+        self.pending = Pending::new(self.registers);
         self.signalled = 0;
         self.acquired = false;
         self.executed = 0;

@@ -3,5 +3,8 @@
 mod foreign;
 mod instructions;
 mod lanes;
+mod matrix;
+mod mode;
 mod reports;
+mod scalar;
 mod support;

@@ -30,12 +30,14 @@ pub struct Shape {
     pub scratch: u32,
     /// Bytes of arguments; their address is in s[0:1], the workgroup's number in s2, the lane's in v0.
     pub kernarg: u32,
+    /// More directives of the kernel descriptor.
+    pub directives: &'static str,
 }
 
 impl Shape {
     /// A kernel for a chip with three pointers.
     pub fn of(chip: &'static str) -> Shape {
-        Shape { chip, lds: 0, scratch: 0, kernarg: 32 }
+        Shape { chip, lds: 0, scratch: 0, kernarg: 32, directives: "" }
     }
 }
 
@@ -45,10 +47,14 @@ pub fn chip(name: &str) -> &'static Chip {
 
 /// A code object with the kernel `k`. The text must not end it.
 pub fn assemble(shape: Shape, text: &str) -> Vec<u8> {
-    let Shape { chip, lds, scratch, kernarg } = shape;
-    let wave32 = chip.starts_with("gfx1");
+    let Shape { chip, lds, scratch, kernarg, directives } = shape;
+    let wide = directives.contains("wavefront_size32 0");
+    let wave32 = chip.starts_with("gfx1") && !wide;
     let new = ["gfx90a", "gfx942", "gfx950"].contains(&chip);
-    let mut more = String::new();
+    let mut more = format!("{directives}\n");
+    if !directives.contains("float_denorm_mode_32") {
+        more += ".amdhsa_float_denorm_mode_32 3\n";
+    }
     if wave32 {
         more += ".amdhsa_wavefront_size32 1\n";
     }
@@ -61,12 +67,16 @@ pub fn assemble(shape: Shape, text: &str) -> Vec<u8> {
          s_endpgm\n.Lend:\n.size k, .Lend-k\n.rodata\n.p2align 6\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr {free}\n\
          .amdhsa_next_free_sgpr 96\n.amdhsa_user_sgpr_kernarg_segment_ptr 1\n.amdhsa_group_segment_fixed_size {lds}\n\
          .amdhsa_private_segment_fixed_size {scratch}\n.amdhsa_kernarg_size {kernarg}\n\
-         .amdhsa_float_denorm_mode_32 3\n{more}.end_amdhsa_kernel\n"
+         {more}.end_amdhsa_kernel\n"
     );
     with_folder(|folder| {
         let path = |name: &str| folder.join(name);
         std::fs::write(path("in.s"), source).expect("the source");
-        let features = if chip.starts_with("gfx11") || chip.starts_with("gfx12") { "+real-true16" } else { "" };
+        let features = if chip.starts_with("gfx11") || chip.starts_with("gfx12") {
+            if wide { "+real-true16,+wavefrontsize64,-wavefrontsize32" } else { "+real-true16" }
+        } else {
+            ""
+        };
         let mc = ["--triple=amdgcn-amd-amdhsa".into(), format!("-mcpu={chip}"), format!("-mattr={features}")];
         run(Command::new(tool("llvm-mc")).args(mc).args(["-filetype=obj", "in.s", "-o", "in.o"]).current_dir(folder));
         run(Command::new(tool("ld.lld")).args(["-shared", "in.o", "-o", "out.hsaco"]).current_dir(folder));

@@ -64,11 +64,15 @@ pub fn rows(add: Add<'_>) {
     whole!(add, "u16", U16);
     whole!(add, "i64", Q);
     whole!(add, "u64", D);
-    fractions!(add, "f32", F);
-    fractions!(add, "f64", FD);
-    fractions!(add, "f16", H);
+    {
+        // Subnormals are compared as what the mode makes of them.
+        let add: Add<'_> = &mut |name: &str, row: super::Row| add(name, row.arithmetic());
+        fractions!(add, "f32", F);
+        fractions!(add, "f64", FD);
+        fractions!(add, "f16", H);
+    }
     add("v_cmp_class_f32", row!(M(F a, W b) class(a.to_bits().into(), 8, 23) & b != 0));
     add("v_cmp_class_f64", row!(M(FD a, W b) class(a.to_bits(), 11, 52) & b != 0));
     // The bits, which are kept as they are for NaNs.
-    add("v_cmp_class_f16", row!(M(H a, W b) class(super::super::number::to_half(a).into(), 5, 10) & b != 0));
+    add("v_cmp_class_f16", row!(M(H a, U16 b) class(super::super::number::to_half(a).into(), 5, 10) & b != 0));
 }

@@ -33,11 +33,11 @@ pub fn rows(add: Add<'_>) {
     add("v_cvt_f32_ubyte1", row!(F(W a) (a >> 8 & 0xff) as f32));
     add("v_cvt_f32_ubyte2", row!(F(W a) (a >> 16 & 0xff) as f32));
     add("v_cvt_f32_ubyte3", row!(F(W a) (a >> 24) as f32));
-    add("v_cvt_f16_f32", row!(H(F a) a).clears());
-    add("v_cvt_f32_f16", row!(F(H a) a));
+    add("v_cvt_f16_f32", row!(H(F a) a).clears().arithmetic());
+    add("v_cvt_f32_f16", row!(F(H a) a).arithmetic());
     add("v_cvt_f32_bf16", row!(F(B a) a));
-    add("v_cvt_f64_f32", row!(FD(F a) f64::from(a)));
-    add("v_cvt_f32_f64", row!(F(FD a) narrow(a)));
+    add("v_cvt_f64_f32", row!(FD(F a) f64::from(a)).arithmetic());
+    add("v_cvt_f32_f64", row!(F(FD a) narrow(a)).arithmetic());
     add("v_cvt_f64_i32", row!(FD(I a) f64::from(a)));
     add("v_cvt_f64_u32", row!(FD(W a) f64::from(a)));
     add("v_cvt_i32_f64", row!(I(FD a) a as i32));
@@ -52,13 +52,13 @@ pub fn rows(add: Add<'_>) {
         add(name, row!(I(F a) (f64::from(a) + 0.5).floor() as i32));
     }
     for name in ["v_cvt_flr_i32_f32", "v_cvt_floor_i32_f32"] {
-        add(name, row!(I(F a) a.floor() as i32));
+        add(name, row!(I(F a) a.floor() as i32).arithmetic());
     }
     add("v_cvt_off_f32_i4", row!(F(W a) ((a << 28) as i32 >> 28) as f32 / 16.0));
     for name in ["v_cvt_pkrtz_f16_f32", "v_cvt_pk_rtz_f16_f32"] {
-        add(name, row!(W(F a, F b) pair(to_half_toward_zero(a), to_half_toward_zero(b))));
+        add(name, row!(W(F a, F b) pair(to_half_toward_zero(a), to_half_toward_zero(b))).arithmetic());
     }
-    add("v_cvt_pk_f16_f32", row!(W(F a, F b) pair(to_half(a), to_half(b))));
+    add("v_cvt_pk_f16_f32", row!(W(F a, F b) pair(to_half(a), to_half(b))).arithmetic());
     add("v_cvt_pk_bf16_f32", row!(W(F a, F b) pair(to_bf16(a), to_bf16(b))));
     add("v_cvt_pk_u16_u32", row!(W(W a, W b) pair(a.min(0xffff), b.min(0xffff))));
     add(
@@ -87,8 +87,14 @@ pub fn rows(add: Add<'_>) {
     add("v_cvt_f32_bf8", row!([env] F(W a) from_f8(a & 0xff, 5, env.fnuz)));
     add("v_cvt_pk_f32_fp8", row!([env] PF(U16 a) [a & 0xff, a >> 8].map(|b| from_f8(b, 4, env.fnuz))));
     add("v_cvt_pk_f32_bf8", row!([env] PF(U16 a) [a & 0xff, a >> 8].map(|b| from_f8(b, 5, env.fnuz))));
-    add("v_cvt_pk_fp8_f32", row!([env] U16(F a, F b) to_f8(a, 4, env.fnuz) | to_f8(b, 4, env.fnuz) << 8));
-    add("v_cvt_pk_bf8_f32", row!([env] U16(F a, F b) to_f8(a, 5, env.fnuz) | to_f8(b, 5, env.fnuz) << 8));
+    add(
+        "v_cvt_pk_fp8_f32",
+        row!([env] U16(F a, F b) to_f8(a, 4, env.fnuz, env.saturates) | to_f8(b, 4, env.fnuz, env.saturates) << 8),
+    );
+    add(
+        "v_cvt_pk_bf8_f32",
+        row!([env] U16(F a, F b) to_f8(a, 5, env.fnuz, env.saturates) | to_f8(b, 5, env.fnuz, env.saturates) << 8),
+    );
     // A conversion that is no instruction of its own but used by tables of others.
     debug_assert_eq!(double_to_half(1.0), 0x3c00);
     debug_assert!(half(0x3c00) == 1.0 && bf16(0x3f80) == 1.0);

@@ -64,7 +64,7 @@ pub fn rows(add: Add<'_>) {
     add("v_dot2_f32_f16", f16s);
     add("v_dot2c_f32_f16", f16s.accumulates());
     add("v_dot2acc_f32_f16", f16s.accumulates());
-    let bf16s = row!(F(P a, P b, F c) brains(a, b, c));
+    let bf16s = row!(F(PB a, PB b, F c) brains(a, b, c));
     add("v_dot2_f32_bf16", bf16s);
     add("v_dot2c_f32_bf16", bf16s.accumulates());
     add("v_dot2acc_f32_bf16", bf16s.accumulates());
@@ -77,7 +77,7 @@ pub fn rows(add: Add<'_>) {
     );
     add(
         "v_dot2_bf16_bf16",
-        row!(B(P a, P b, B c) {
+        row!(B(PB a, PB b, B c) {
             let first = bf16(to_bf16(bf16(a & 0xffff).mul_add(bf16(b & 0xffff), c)));
             bf16(a >> 16).mul_add(bf16(b >> 16), first)
         }),

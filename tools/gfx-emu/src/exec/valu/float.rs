@@ -2,55 +2,76 @@
 
 use super::{Add, get, has_mask, put, row, ty};
 
-/// The larger; a number if one is none; +0 of two zeros.
+/// Whether a NaN is a signalling one.
 #[inline(always)]
-pub fn max(a: f32, b: f32) -> f32 {
+fn is_signalling(x: f32) -> bool {
+    x.is_nan() && x.to_bits() & 0x40_0000 == 0
+}
+
+/// A result, but a quiet NaN if one of two operands is a signalling one and the mode asks for IEEE's rule of 2008.
+#[inline(always)]
+fn checked(ieee: bool, a: f32, b: f32, result: f32) -> f32 {
+    let quiet = |x: f32| f32::from_bits(x.to_bits() | 0x40_0000);
+    if ieee && is_signalling(a) {
+        quiet(a)
+    } else if ieee && is_signalling(b) {
+        quiet(b)
+    } else {
+        result
+    }
+}
+
+/// The larger; a number if one is none; +0 of two zeros. With IEEE's rule, a signalling NaN makes a quiet one.
+#[inline(always)]
+pub fn max(ieee: bool, a: f32, b: f32) -> f32 {
     let zero = f32::from_bits(a.to_bits() & b.to_bits());
     let larger = if a > b { a } else { b };
     let larger = if a == b { zero } else { larger };
-    if a.is_nan() {
+    let larger = if a.is_nan() {
         b
     } else if b.is_nan() {
         a
     } else {
         larger
-    }
+    };
+    checked(ieee, a, b, larger)
 }
 
-/// The smaller; a number if one is none; -0 of two zeros.
+/// The smaller; a number if one is none; -0 of two zeros. With IEEE's rule, a signalling NaN makes a quiet one.
 #[inline(always)]
-pub fn min(a: f32, b: f32) -> f32 {
+pub fn min(ieee: bool, a: f32, b: f32) -> f32 {
     let zero = f32::from_bits(a.to_bits() | b.to_bits());
     let smaller = if a < b { a } else { b };
     let smaller = if a == b { zero } else { smaller };
-    if a.is_nan() {
+    let smaller = if a.is_nan() {
         b
     } else if b.is_nan() {
         a
     } else {
         smaller
-    }
+    };
+    checked(ieee, a, b, smaller)
 }
 
 /// The larger, or a NaN.
 #[inline(always)]
 pub fn maximum(a: f32, b: f32) -> f32 {
-    if a.is_nan() || b.is_nan() { a + b } else { max(a, b) }
+    if a.is_nan() || b.is_nan() { a + b } else { max(false, a, b) }
 }
 
 /// The smaller, or a NaN.
 #[inline(always)]
 pub fn minimum(a: f32, b: f32) -> f32 {
-    if a.is_nan() || b.is_nan() { a + b } else { min(a, b) }
+    if a.is_nan() || b.is_nan() { a + b } else { min(false, a, b) }
 }
 
 /// The one in the middle.
 #[inline(always)]
-pub fn med3(a: f32, b: f32, c: f32) -> f32 {
+pub fn med3(ieee: bool, a: f32, b: f32, c: f32) -> f32 {
     if a.is_nan() || b.is_nan() || c.is_nan() {
-        return min(min(a, b), c);
+        return min(ieee, min(ieee, a, b), c);
     }
-    max(min(a, b), min(max(a, b), c))
+    max(false, min(false, a, b), min(false, max(false, a, b), c))
 }
 
 /// A product in which zero times anything is zero.
@@ -77,19 +98,19 @@ pub fn rows(add: Add<'_>) {
     let legacy_fma = row!(F(F a, F b, F c) if a == 0.0 || b == 0.0 { c } else { a.mul_add(b, c) }).arithmetic();
     add("v_fma_legacy_f32", legacy_fma);
     add("v_fmac_legacy_f32", legacy_fma.accumulates());
-    add("v_max_f32", row!(F(F a, F b) max(a, b)).arithmetic());
-    add("v_min_f32", row!(F(F a, F b) min(a, b)).arithmetic());
+    add("v_max_f32", row!([env] F(F a, F b) max(env.ieee, a, b)).arithmetic());
+    add("v_min_f32", row!([env] F(F a, F b) min(env.ieee, a, b)).arithmetic());
     add("v_max_legacy_f32", row!(F(F a, F b) if a >= b { a } else { b }).arithmetic());
     add("v_min_legacy_f32", row!(F(F a, F b) if a < b { a } else { b }).arithmetic());
     add("v_maximum_f32", row!(F(F a, F b) maximum(a, b)).arithmetic());
     add("v_minimum_f32", row!(F(F a, F b) minimum(a, b)).arithmetic());
-    add("v_max3_f32", row!(F(F a, F b, F c) max(max(a, b), c)).arithmetic());
-    add("v_min3_f32", row!(F(F a, F b, F c) min(min(a, b), c)).arithmetic());
+    add("v_max3_f32", row!([env] F(F a, F b, F c) max(env.ieee, max(env.ieee, a, b), c)).arithmetic());
+    add("v_min3_f32", row!([env] F(F a, F b, F c) min(env.ieee, min(env.ieee, a, b), c)).arithmetic());
     add("v_maximum3_f32", row!(F(F a, F b, F c) maximum(maximum(a, b), c)).arithmetic());
     add("v_minimum3_f32", row!(F(F a, F b, F c) minimum(minimum(a, b), c)).arithmetic());
-    add("v_med3_f32", row!(F(F a, F b, F c) med3(a, b, c)).arithmetic());
-    add("v_maxmin_f32", row!(F(F a, F b, F c) min(max(a, b), c)).arithmetic());
-    add("v_minmax_f32", row!(F(F a, F b, F c) max(min(a, b), c)).arithmetic());
+    add("v_med3_f32", row!([env] F(F a, F b, F c) med3(env.ieee, a, b, c)).arithmetic());
+    add("v_maxmin_f32", row!([env] F(F a, F b, F c) min(env.ieee, max(env.ieee, a, b), c)).arithmetic());
+    add("v_minmax_f32", row!([env] F(F a, F b, F c) max(env.ieee, min(env.ieee, a, b), c)).arithmetic());
     add("v_maximumminimum_f32", row!(F(F a, F b, F c) minimum(maximum(a, b), c)).arithmetic());
     add("v_minimummaximum_f32", row!(F(F a, F b, F c) maximum(minimum(a, b), c)).arithmetic());
     add("v_floor_f32", row!(F(F a) a.floor()).arithmetic());
@@ -108,13 +129,13 @@ pub fn rows(add: Add<'_>) {
         .arithmetic(),
     );
     add("v_ldexp_f32", row!(F(F a, I b) super::special::scale(a, b)).arithmetic());
-    add("v_fma_mix_f32", row!(F(MX a, MX b, MX c) a.mul_add(b, c)));
-    add("v_mad_mix_f32", row!(F(MX a, MX b, MX c) a * b + c));
+    add("v_fma_mix_f32", row!(F(MX a, MX b, MX c) a.mul_add(b, c)).arithmetic());
+    add("v_mad_mix_f32", row!(F(MX a, MX b, MX c) a * b + c).arithmetic());
     for name in ["v_fma_mixlo_f16", "v_fma_mixhi_f16"] {
         // One rounding of the exact result to binary32, and one to binary16.
-        add(name, row!(H(MX a, MX b, MX c) a.mul_add(b, c)));
+        add(name, row!(H(MX a, MX b, MX c) a.mul_add(b, c)).arithmetic());
     }
     for name in ["v_mad_mixlo_f16", "v_mad_mixhi_f16"] {
-        add(name, row!(H(MX a, MX b, MX c) a * b + c));
+        add(name, row!(H(MX a, MX b, MX c) a * b + c).arithmetic());
     }
 }

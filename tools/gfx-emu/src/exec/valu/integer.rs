@@ -98,8 +98,8 @@ pub fn rows(add: Add<'_>) {
     );
     add("v_bfi_b32", row!(W(W a, W b, W c) a & b | !a & c));
     add("v_bfm_b32", row!(W(W a, W b) ((1_u32 << low(a)) - 1) << low(b)));
-    add("v_alignbit_b32", row!(W(W a, W b, W c) ((u64::from(a) << 32 | u64::from(b)) >> low(c)) as u32));
-    add("v_alignbyte_b32", row!(W(W a, W b, W c) ((u64::from(a) << 32 | u64::from(b)) >> (8 * (c & 3))) as u32));
+    add("v_alignbit_b32", row!(W(W a, W b, U16 c) ((u64::from(a) << 32 | u64::from(b)) >> low(c)) as u32));
+    add("v_alignbyte_b32", row!(W(W a, W b, U16 c) ((u64::from(a) << 32 | u64::from(b)) >> (8 * (c & 3))) as u32));
     add("v_perm_b32", row!(W(W a, W b, W c) perm(a, b, c)));
     add("v_add_u32", row!([env] W(W a, W b) clamped(env, a.wrapping_add(b), a.checked_add(b).is_none(), u32::MAX)));
     add("v_sub_u32", row!([env] W(W a, W b) clamped(env, a.wrapping_sub(b), a < b, 0)));

@@ -20,6 +20,9 @@ use std::sync::LazyLock;
 /// One register of 32 lanes.
 pub type Lane = [u32; 32];
 
+/// Words of operands that an operation has at most, two a source.
+pub const OPERANDS: usize = 6;
+
 /// What an operation knows beside its operands.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Env {
@@ -33,10 +36,14 @@ pub struct Env {
     pub first: u32,
     /// Whether 8-bit floats are FNUZ.
     pub fnuz: bool,
+    /// Whether the mode asks for IEEE's rule of 2008 for signalling NaNs.
+    pub ieee: bool,
+    /// Whether too large results of few bits saturate.
+    pub saturates: bool,
 }
 
 /// Sources' registers, two each; results, and a bit for each lane.
-pub type ValuFn = unsafe fn(&Env, &[&Lane; 8], &mut [Lane; 2], &mut u32);
+pub type ValuFn = unsafe fn(&Env, &[&Lane; OPERANDS], &mut [Lane; 2], &mut u32);
 
 /// A vector operation.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +62,7 @@ pub struct Row {
     pub vcc_in: bool,
     /// Whether the destination is the last source too.
     pub accumulates: bool,
-    /// Whether subnormals of binary32 go by the mode.
+    /// Whether subnormals go by the mode.
     pub arithmetic: bool,
     /// Whether gfx9 clears the other half of the result's register.
     pub clears: bool,
@@ -90,6 +97,9 @@ macro_rules! get {
         $s[2 * $k][$i]
     };
     (PH, $s:ident, $k:expr, $i:ident) => {
+        $s[2 * $k][$i]
+    };
+    (PB, $s:ident, $k:expr, $i:ident) => {
         $s[2 * $k][$i]
     };
     (D, $s:ident, $k:expr, $i:ident) => {
@@ -227,7 +237,7 @@ macro_rules! row {
         #[allow(unused_assignments, unused_mut, unused_variables)]
         fn f(
             $env: &$crate::exec::valu::Env,
-            s: &[&$crate::exec::valu::Lane; 8],
+            s: &[&$crate::exec::valu::Lane; $crate::exec::valu::OPERANDS],
             o: &mut [$crate::exec::valu::Lane; 2],
             m: &mut u32,
         ) {

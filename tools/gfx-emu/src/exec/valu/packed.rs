@@ -20,16 +20,17 @@ fn signed(a: u32, b: u32, f: impl Fn(i16, i16) -> i16) -> u32 {
 }
 
 pub fn rows(add: Add<'_>) {
-    add("v_pk_add_f16", row!(PH(PH a, PH b) halves(a, b, |x, y| x + y)));
-    add("v_pk_mul_f16", row!(PH(PH a, PH b) halves(a, b, |x, y| x * y)));
-    add("v_pk_max_f16", row!(PH(PH a, PH b) halves(a, b, max)));
-    add("v_pk_min_f16", row!(PH(PH a, PH b) halves(a, b, min)));
-    add("v_pk_maximum_f16", row!(PH(PH a, PH b) halves(a, b, maximum)));
-    add("v_pk_minimum_f16", row!(PH(PH a, PH b) halves(a, b, minimum)));
+    add("v_pk_add_f16", row!(PH(PH a, PH b) halves(a, b, |x, y| x + y)).arithmetic());
+    add("v_pk_mul_f16", row!(PH(PH a, PH b) halves(a, b, |x, y| x * y)).arithmetic());
+    add("v_pk_max_f16", row!([env] PH(PH a, PH b) halves(a, b, |x, y| max(env.ieee, x, y))).arithmetic());
+    add("v_pk_min_f16", row!([env] PH(PH a, PH b) halves(a, b, |x, y| min(env.ieee, x, y))).arithmetic());
+    add("v_pk_maximum_f16", row!(PH(PH a, PH b) halves(a, b, maximum)).arithmetic());
+    add("v_pk_minimum_f16", row!(PH(PH a, PH b) halves(a, b, minimum)).arithmetic());
     let fma = row!(PH(PH a, PH b, PH c) {
         let at = |shift: u32| fma_half(half(a >> shift), half(b >> shift), half(c >> shift));
         at(0) | at(16) << 16
-    });
+    })
+    .arithmetic();
     add("v_pk_fma_f16", fma);
     add("v_pk_fmac_f16", fma.accumulates());
     add(

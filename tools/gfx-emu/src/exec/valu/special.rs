@@ -52,6 +52,9 @@ fn is_small(x: f64) -> bool {
 }
 
 /// v_div_scale_f32: brings `which` (numerator or denominator) to where a division works without overflow.
+///
+/// The manuals scale the denominator up where both its reciprocal and the quotient are subnormal. It overflows then, and
+/// every such quotient would be NaN; down is what gives the quotient that the instructions behind expect.
 fn div_scale(which: f32, denominator: f32, numerator: f32) -> (f32, bool) {
     let (d, n) = (f64::from(denominator), f64::from(numerator));
     let is = |x: f32| which.to_bits() == x.to_bits();
@@ -62,7 +65,7 @@ fn div_scale(which: f32, denominator: f32, numerator: f32) -> (f32, bool) {
     } else if denominator.is_subnormal() {
         (scale(which, 64), false)
     } else if is_small(1.0 / d) && is_small(n / d) {
-        (if is(denominator) { scale(which, 64) } else { which }, true)
+        (if is(denominator) { scale(which, -64) } else { which }, true)
     } else if is_small(1.0 / d) {
         (scale(which, -64), false)
     } else if is_small(n / d) {
@@ -84,7 +87,7 @@ fn div_scale_wide(which: f64, denominator: f64, numerator: f64) -> (f64, bool) {
     } else if denominator.is_subnormal() {
         (scale_wide(which, 128), false)
     } else if is_small(1.0 / denominator) && is_small(numerator / denominator) {
-        (if is(denominator) { scale_wide(which, 128) } else { which }, true)
+        (if is(denominator) { scale_wide(which, -128) } else { which }, true)
     } else if is_small(1.0 / denominator) {
         (scale_wide(which, -128), false)
     } else if is_small(numerator / denominator) {
@@ -174,16 +177,16 @@ pub fn rows(add: Add<'_>) {
     add("v_log_f32", row!(F(F a) through_f64(a, f64::log2)));
     add("v_sin_f32", row!(F(F a) through_f64(a, |x| exact_turns(x, true))));
     add("v_cos_f32", row!(F(F a) through_f64(a, |x| exact_turns(x, false))));
-    add("v_rcp_f64", row!(FD(FD a) 1.0 / a));
-    add("v_rsq_f64", row!(FD(FD a) 1.0 / a.sqrt()));
-    add("v_sqrt_f64", row!(FD(FD a) a.sqrt()));
-    add("v_rcp_f16", row!(H(H a) 1.0 / a).clears());
-    add("v_rsq_f16", row!(H(H a) (1.0 / f64::from(a).sqrt()) as f32).clears());
-    add("v_sqrt_f16", row!(H(H a) a.sqrt()).clears());
-    add("v_exp_f16", row!(H(H a) f64::from(a).exp2() as f32).clears());
-    add("v_log_f16", row!(H(H a) f64::from(a).log2() as f32).clears());
-    add("v_sin_f16", row!(H(H a) exact_turns(f64::from(a), true) as f32).clears());
-    add("v_cos_f16", row!(H(H a) exact_turns(f64::from(a), false) as f32).clears());
+    add("v_rcp_f64", row!(FD(FD a) 1.0 / a).arithmetic());
+    add("v_rsq_f64", row!(FD(FD a) 1.0 / a.sqrt()).arithmetic());
+    add("v_sqrt_f64", row!(FD(FD a) a.sqrt()).arithmetic());
+    add("v_rcp_f16", row!(H(H a) 1.0 / a).clears().arithmetic());
+    add("v_rsq_f16", row!(H(H a) (1.0 / f64::from(a).sqrt()) as f32).clears().arithmetic());
+    add("v_sqrt_f16", row!(H(H a) a.sqrt()).clears().arithmetic());
+    add("v_exp_f16", row!(H(H a) f64::from(a).exp2() as f32).clears().arithmetic());
+    add("v_log_f16", row!(H(H a) f64::from(a).log2() as f32).clears().arithmetic());
+    add("v_sin_f16", row!(H(H a) exact_turns(f64::from(a), true) as f32).clears().arithmetic());
+    add("v_cos_f16", row!(H(H a) exact_turns(f64::from(a), false) as f32).clears().arithmetic());
     add("v_div_scale_f32", row!(FM(F a, F b, F c) div_scale(a, b, c)));
     add("v_div_scale_f64", row!(FDM(FD a, FD b, FD c) div_scale_wide(a, b, c)));
     add("v_div_fmas_f32", row!([env, i] F(F a, F b, F c) div_fmas(a, b, c, env.mask >> i & 1 != 0)).vcc_in());

@@ -3,7 +3,13 @@
 use super::{Add, get, has_mask, put, row, ty};
 
 #[inline(always)]
-fn max(a: f64, b: f64) -> f64 {
+fn max(ieee: bool, a: f64, b: f64) -> f64 {
+    let quiet = 1 << 51;
+    for x in [a, b] {
+        if ieee && x.is_nan() && x.to_bits() & quiet == 0 {
+            return f64::from_bits(x.to_bits() | quiet);
+        }
+    }
     let zero = f64::from_bits(a.to_bits() & b.to_bits());
     if a.is_nan() {
         b
@@ -17,23 +23,33 @@ fn max(a: f64, b: f64) -> f64 {
 }
 
 #[inline(always)]
-fn min(a: f64, b: f64) -> f64 {
-    -max(-a, -b)
+fn min(ieee: bool, a: f64, b: f64) -> f64 {
+    -max(ieee, -a, -b)
+}
+
+#[inline(always)]
+fn maximum(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { a + b } else { max(false, a, b) }
+}
+
+#[inline(always)]
+fn minimum(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { a + b } else { min(false, a, b) }
 }
 
 pub fn rows(add: Add<'_>) {
-    add("v_add_f64", row!(FD(FD a, FD b) a + b));
-    add("v_mul_f64", row!(FD(FD a, FD b) a * b));
-    add("v_fma_f64", row!(FD(FD a, FD b, FD c) a.mul_add(b, c)));
-    add("v_fmac_f64", row!(FD(FD a, FD b, FD c) a.mul_add(b, c)).accumulates());
-    add("v_max_f64", row!(FD(FD a, FD b) max(a, b)));
-    add("v_min_f64", row!(FD(FD a, FD b) min(a, b)));
-    add("v_maximum_f64", row!(FD(FD a, FD b) if a.is_nan() || b.is_nan() { a + b } else { max(a, b) }));
-    add("v_minimum_f64", row!(FD(FD a, FD b) if a.is_nan() || b.is_nan() { a + b } else { min(a, b) }));
-    add("v_floor_f64", row!(FD(FD a) a.floor()));
-    add("v_ceil_f64", row!(FD(FD a) a.ceil()));
-    add("v_trunc_f64", row!(FD(FD a) a.trunc()));
-    add("v_rndne_f64", row!(FD(FD a) a.round_ties_even()));
+    add("v_add_f64", row!(FD(FD a, FD b) a + b).arithmetic());
+    add("v_mul_f64", row!(FD(FD a, FD b) a * b).arithmetic());
+    add("v_fma_f64", row!(FD(FD a, FD b, FD c) a.mul_add(b, c)).arithmetic());
+    add("v_fmac_f64", row!(FD(FD a, FD b, FD c) a.mul_add(b, c)).accumulates().arithmetic());
+    add("v_max_f64", row!([env] FD(FD a, FD b) max(env.ieee, a, b)).arithmetic());
+    add("v_min_f64", row!([env] FD(FD a, FD b) min(env.ieee, a, b)).arithmetic());
+    add("v_maximum_f64", row!(FD(FD a, FD b) maximum(a, b)).arithmetic());
+    add("v_minimum_f64", row!(FD(FD a, FD b) minimum(a, b)).arithmetic());
+    add("v_floor_f64", row!(FD(FD a) a.floor()).arithmetic());
+    add("v_ceil_f64", row!(FD(FD a) a.ceil()).arithmetic());
+    add("v_trunc_f64", row!(FD(FD a) a.trunc()).arithmetic());
+    add("v_rndne_f64", row!(FD(FD a) a.round_ties_even()).arithmetic());
     add(
         "v_fract_f64",
         row!(FD(FD a) {
@@ -42,7 +58,7 @@ pub fn rows(add: Add<'_>) {
             if part < below_one || part.is_nan() { part } else { below_one }
         }),
     );
-    add("v_ldexp_f64", row!(FD(FD a, I b) super::special::scale_wide(a, b)));
+    add("v_ldexp_f64", row!(FD(FD a, I b) super::special::scale_wide(a, b)).arithmetic());
     add("v_mov_b64", row!(D(D a) a));
     add("v_add_u64", row!(D(D a, D b) a.wrapping_add(b)));
     add("v_sub_u64", row!(D(D a, D b) a.wrapping_sub(b)));

@@ -1,13 +1,15 @@
 //! Runs matrix products on a wave's registers.
 
-use super::matrix::{Acc, Product, multiply};
+use super::{Acc, Product, multiply};
 use crate::report::Kind;
 use crate::run::{Context, Wave};
 
 /// Runs a product. All lanes take part, whatever EXEC says.
+#[inline(never)]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, p: &Product) {
-    let [factor, result] = p.registers();
-    let mut sources = vec![(p.a, factor), (p.b, factor)];
+    let [a, b, result] = p.form.registers;
+    let mut sources = vec![(p.a, a), (p.b, b)];
+    sources.extend(p.index.map(|register| (register, 1)));
     if let Acc::V(c) = p.c {
         sources.push((c, result));
     }
@@ -22,6 +24,10 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, p: &Product) {
         if w.exec() != all {
             cx.report(Kind::UninitialisedRegister, None, || "a matrix product with lanes that are not active".into());
         }
+    }
+    match p.form.cycles {
+        Some(cycles) => cx.counters.matrix_cycles += u64::from(cycles),
+        None => cx.counters.matrix_unknown += 1,
     }
     let file = w.v.as_flattened_mut();
     // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that it is compiled for.
