@@ -7,7 +7,7 @@ one batch, then N_DECODE ids one at a time (those behind the slash, else the bes
 float32 and prints the ids fed one at a time. KV is f32 (KV cache of float32, no flash attention) or f16 (llama.cpp's
 defaults).
 
-Needs gguf-py (MIT) and numpy. Matrices are float16 or bfloat16, small tensors float32; the reference runs a copy of the
+Needs gguf-py (MIT) and numpy. Matrices are F16, BF16 or NVFP4, small tensors F32; the reference runs a copy of the
 file in which all are float32. The vocabulary is that of tests/golden/models/llama-F16.gguf.
 """
 
@@ -35,7 +35,8 @@ class Model:
         self.variant, self.arch, self.layers, self.embd, self.ff = variant, arch, layers, embd, ff
         self.heads, self.kv, self.dim, self.kind = heads, kv, dim, kind
         self.random = np.random.default_rng(zlib.crc32(variant.encode()))
-        self.keys, self.tensors, self.matrices = {}, {}, set()
+        # Values as float32; of matrices also their data and types.
+        self.keys, self.tensors, self.data, self.kinds = {}, {}, {}, {}
         self.set("block_count", layers)
         self.set("context_length", 8192)
         self.set("embedding_length", embd)
@@ -47,7 +48,7 @@ class Model:
         self.set("rope.dimension_count", dim)
         self.set("rope.freq_base", 10000.0)
         self.set(f"attention.layer_norm_{eps}epsilon", 1e-5)
-        self.matrix("token_embd.weight", VOCAB, embd, gain=embd**0.5)
+        self.matrix("token_embd.weight", VOCAB, embd, gain=embd**0.5, kind=self.plain())
 
     def set(self, key, value):
         self.keys[key] = value
@@ -56,14 +57,27 @@ class Model:
         values = middle + spread * self.random.standard_normal(shape)
         self.tensors[name] = values.astype(np.float32)
 
-    def matrix(self, name, *shape, gain=1.0, small=False):
+    def plain(self):
+        """The type of embeddings and head."""
+        return "F16" if self.kind == "NVFP4" else self.kind
+
+    def matrix(self, name, *shape, gain=1.0, small=False, kind=None):
         *_, n_in = shape
-        values = (gain * self.random.standard_normal(shape) / n_in**0.5).astype(np.float32)
-        if not small:
-            kind = gguf.GGMLQuantizationType[self.kind]
-            values = dequantize(quantize(values, kind), kind)
-            self.matrices.add(name)
-        self.tensors[name] = values
+        kind = "F32" if small else kind or self.kind
+        size = gain / n_in**0.5
+        if kind == "NVFP4":
+            # Any bytes are values of about 3; a factor for the tensor, or for each expert, makes them as large as wanted.
+            blocks = self.random.integers(0, 256, (*shape[:-1], n_in // 64, 36), np.uint8)
+            blocks[..., :4] = self.random.integers(0x30, 0x40, blocks[..., :4].shape, np.uint8)
+            self.data[name] = blocks.reshape(*shape[:-1], -1)
+            experts = shape[0] if len(shape) == 3 else 1
+            self.vector(name.replace(".weight", ".scale"), experts, middle=size / 3, spread=size / 10)
+        else:
+            values = (size * self.random.standard_normal(shape)).astype(np.float32)
+            self.data[name] = values if small else quantize(values, gguf.GGMLQuantizationType[kind])
+        kind = gguf.GGMLQuantizationType[kind]
+        self.kinds[name] = kind
+        self.tensors[name] = self.data[name] if small else dequantize(self.data[name], kind)
 
     def linear(self, name, n_out, n_in, gain=1.0, bias=False, small=False):
         self.matrix(f"{name}.weight", n_out, n_in, gain=gain, small=small)
@@ -78,7 +92,7 @@ class Model:
     def head(self, norm="output_norm", bias=False, tied=False):
         self.norm(norm, bias=bias)
         if not tied:
-            self.matrix("output.weight", VOCAB, self.embd, gain=3.0)
+            self.matrix("output.weight", VOCAB, self.embd, gain=3.0, kind=self.plain())
 
     def attention(self, n, norm="attn_norm", bias=False, norm_bias=False, qk=None, gated=False, out_bias=False):
         """qk: lengths of the norms of queries and keys; a pair of shapes for norms of each head."""
@@ -313,8 +327,8 @@ def _(name):
 @case("deepseek2-lite")
 def _(name):
     # Queries without a short row, keys and values of each head: V2-Lite in files before the absorbed form.
-    m = Model(name, "deepseek2", 27, heads=3, kv=3, dim=16, ff=16)
-    for key, value in [("leading_dense_block_count", 26), ("attention.kv_lora_rank", 16), ("expert_shared_count", 2)]:
+    m = Model(name, "deepseek2", 27, embd=16, heads=2, kv=2, dim=16, ff=16)
+    for key, value in [("leading_dense_block_count", 26), ("attention.kv_lora_rank", 8), ("expert_shared_count", 2)]:
         m.set(key, value)
     m.set("attention.value_length", 8)
     m.set("rope.dimension_count", 8)
@@ -326,11 +340,11 @@ def _(name):
     for n in range(27):
         b = f"blk.{n}."
         m.norm(b + "attn_norm")
-        m.linear(b + "attn_q", 3 * 16, 32, 1.5)
-        m.linear(b + "attn_kv_a_mqa", 16 + 8, 32, 1.5)
-        m.norm(b + "attn_kv_a_norm", 16)
-        m.linear(b + "attn_kv_b", 3 * (8 + 8), 16)
-        m.linear(b + "attn_output", 32, 3 * 8)
+        m.linear(b + "attn_q", 2 * 16, 16, 1.5)
+        m.linear(b + "attn_kv_a_mqa", 8 + 8, 16, 1.5)
+        m.norm(b + "attn_kv_a_norm", 8)
+        m.linear(b + "attn_kv_b", 2 * (8 + 8), 8)
+        m.linear(b + "attn_output", 16, 2 * 8, 0.5)
         if n < 26:
             m.mlp(n)
         else:
@@ -343,10 +357,10 @@ def _(name):
 @case("deepseek2-temperature")
 def _(name):
     # The absorbed form without a short row of queries, which grow with their position.
-    m = Model(name, "deepseek2", 26, heads=3, kv=1, dim=24, ff=16)
-    for key, value in [("leading_dense_block_count", 26), ("attention.kv_lora_rank", 16), ("expert_shared_count", 0)]:
+    m = Model(name, "deepseek2", 26, embd=16, heads=2, kv=1, dim=16, ff=16)
+    for key, value in [("leading_dense_block_count", 26), ("attention.kv_lora_rank", 8), ("expert_shared_count", 0)]:
         m.set(key, value)
-    m.set("attention.value_length", 16)
+    m.set("attention.value_length", 8)
     m.set("attention.key_length_mla", 16)
     m.set("attention.value_length_mla", 8)
     m.set("attention.temperature_scale", 0.3)
@@ -356,12 +370,12 @@ def _(name):
     for n in range(26):
         b = f"blk.{n}."
         m.norm(b + "attn_norm")
-        m.linear(b + "attn_q", 3 * 16, 32, 1.5)
-        m.linear(b + "attn_kv_a_mqa", 16 + 8, 32, 1.5)
-        m.norm(b + "attn_kv_a_norm", 16)
-        m.matrix(b + "attn_k_b.weight", 3, 16, 8)
-        m.matrix(b + "attn_v_b.weight", 3, 8, 16)
-        m.linear(b + "attn_output", 32, 3 * 8, 0.3)
+        m.linear(b + "attn_q", 2 * 16, 16, 1.5)
+        m.linear(b + "attn_kv_a_mqa", 8 + 8, 16, 1.5)
+        m.norm(b + "attn_kv_a_norm", 8)
+        m.matrix(b + "attn_k_b.weight", 2, 8, 8)
+        m.matrix(b + "attn_v_b.weight", 2, 8, 8)
+        m.linear(b + "attn_output", 16, 2 * 8, 0.3)
         m.mlp(n)
     m.head()
     return m
@@ -440,6 +454,16 @@ def _(name):
     return m
 
 
+@case("llama-experts")
+def _(name):
+    m = Model(name, "llama", embd=64, dim=16, ff=64, kind="NVFP4")
+    for n in range(2):
+        m.attention(n)
+        m.experts(n, count=4, used=2, ff=64, own_ff=False)
+    m.head()
+    return m
+
+
 def vocabulary():
     fields = gguf.GGUFReader(os.path.join(GOLDEN, "llama-F16.gguf")).fields
     return {key: field for key, field in fields.items() if key.startswith("tokenizer.")}
@@ -459,11 +483,10 @@ def write(m, path, wide):
         sub = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
         w.add_key_value(key, field.contents(), kind, sub_type=sub)
     for name, values in m.tensors.items():
-        if wide or name not in m.matrices:
+        if wide or name not in m.data:
             w.add_tensor(name, values)
         else:
-            kind = gguf.GGMLQuantizationType[m.kind]
-            w.add_tensor(name, quantize(values, kind), raw_dtype=kind)
+            w.add_tensor(name, m.data[name], raw_dtype=m.kinds[name])
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -510,7 +533,8 @@ def make(driver, variant):
         want, greedy = run(driver, wide, "f32", prompt)
     best = np.sort(want, 1)
     margins = best[:, -1] - best[:, -2]
-    types = {m.kind: len(m.matrices), "F32": len(m.tensors) - len(m.matrices)}
+    kinds = [m.kinds[name].name if name in m.kinds else "F32" for name in m.tensors]
+    types = {kind: kinds.count(kind) for kind in sorted(set(kinds))}
     np.save(os.path.join(GOLDEN, name + ".npy"), want)
     description = {
         "file": name + ".gguf",
