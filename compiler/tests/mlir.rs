@@ -7,8 +7,8 @@ use hrx_ir::quant::FORMATS;
 use hrx_ir::tile::random::{Options, random_kernel};
 use hrx_ir::tile::{Elem, Kernel, parse_kernel};
 use hrx_templates::{
-    Activation, Attention, AttentionTiling, Gated, Linear, LinearTiling, MatrixTiling, Output, Real, Request, RmsNorm,
-    RowCut, RowOp, RowsTiling, Rowwise, TargetShape, Template, WeightType,
+    Activation, Attention, AttentionTiling, Gated, Limit, Linear, LinearTiling, MatrixTiling, Output, Real, Request,
+    RmsNorm, RowCut, RowOp, RowsTiling, Rowwise, TargetShape, Template, WeightType,
 };
 use std::io::Write;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ fn templates() -> Vec<Kernel> {
     let cut = RowCut::VECTORS;
     for output in [Output::F32, Output::Q8] {
         all.push(RmsNorm { k: 96, eps: Real(1e-5), residual: false, indexed: true, output, cut }.into());
-        all.push(Rowwise { k: 96, op: RowOp::Glu(Activation::Silu), indexed: false, output, cut }.into());
+        all.push(Rowwise { k: 96, op: RowOp::Glu(Activation::Silu, Limit::Off), indexed: false, output, cut }.into());
     }
     let tiling = AttentionTiling::choose(&TargetShape::vectors(8, 16), 2, 32, 1);
     let (cache, output) = (Elem::F16, Output::F32);
@@ -76,6 +76,9 @@ fn templates() -> Vec<Kernel> {
         heads: 4,
         kv_heads: 2,
         head_dim: 32,
+        value_dim: 32,
+        shared: false,
+        sinks: false,
         cache,
         window: Some(7),
         scale: Real(0.125),

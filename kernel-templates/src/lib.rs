@@ -30,6 +30,7 @@ mod attention;
 mod cost;
 mod embed;
 mod emit;
+mod expert_rows;
 mod expert_sum;
 mod facts;
 mod group_norm;
@@ -49,6 +50,7 @@ pub use argmax::ArgMax;
 pub use attention::{Attention, AttentionCut, AttentionTiling, WaveAttention};
 pub use cost::{Candidate, Term};
 pub use embed::Embed;
+pub use expert_rows::ExpertRows;
 pub use expert_sum::ExpertSum;
 pub use facts::{Activation, Limit, Output, Real, RowCut, TargetShape, TemplateError, Waves, WeightType};
 pub use group_norm::GroupNorm;
@@ -120,6 +122,7 @@ requests! {
     Regroup: "Parts of rows put together anew.",
     GroupNorm: "Norms of groups of a row.",
     Route: "The router of a mixture of experts.",
+    ExpertRows: "For each expert the rows that go to it.",
     ExpertSum: "The weighed sum of experts' results.",
     ShortConv: "A causal convolution along the sequence.",
     Recurrence: "A linear recurrence along the sequence.",

@@ -30,6 +30,10 @@ pub enum Slot {
     Bias,
     /// The experts of each row and their weights, `f32 [T, 2 * used]`.
     Routes,
+    /// For each expert the rows that go to it, `i32 [experts, T]`.
+    ExpertRows,
+    /// How many rows go to each expert, `i32`.
+    Counts,
     /// A factor of each expert, `f32`.
     ExpertScale,
     /// What is kept from launch to launch, `f32`.

@@ -1,6 +1,6 @@
 //! The final bytes of every kernel that generation with a model takes, run in the emulator and held to the interpreter:
 //! nothing is too far from what `f64` gives, and the checks find nothing. The models are the goldens and the two published
-//! ones; with `HRX_ALL=1` all goldens that are there.
+//! ones. One chip takes all goldens, the others share them; with `HRX_ALL=1` each takes all that there are.
 
 use gfx_emu::verify::{Verifier, cases, inputs};
 use hrx::exec::model_kernels;
@@ -12,12 +12,18 @@ use hrx_tests::golden::{Golden, real_model_path};
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-/// Files of the models.
-fn models() -> Vec<PathBuf> {
+/// The chips that share the goldens between them.
+const SHARING: [&str; 3] = ["gfx1151", "gfx1201", "gfx942"];
+
+/// Files of the models that a chip takes.
+fn models(chip: &str) -> Vec<PathBuf> {
     let all = std::env::var_os("HRX_ALL").is_some_and(|v| v == "1");
     let golden = if all { Golden::locate() } else { Golden::compact() };
     let goldens = golden.models().expect("goldens").into_iter().filter(|m| m.is_readable());
     let mut paths: Vec<PathBuf> = goldens.map(|m| golden.path(&m)).collect();
+    if let Some(turn) = SHARING.iter().position(|c| *c == chip).filter(|_| !all) {
+        paths = paths.into_iter().skip(turn).step_by(SHARING.len()).collect();
+    }
     let real = golden.published_models().expect("real models");
     paths.extend(real.into_iter().map(|m| real_model_path(&m.model)));
     paths
@@ -28,7 +34,7 @@ fn verified(chip: &str) {
     let chip = amd::find(chip).expect("a chip");
     let mut seen: HashSet<Request> = HashSet::new();
     let (mut kernels, mut launches, mut faults) = (0, 0, Vec::new());
-    for path in models() {
+    for path in models(chip.name) {
         let graph = ModelGraph::open(&path).unwrap_or_else(|e| panic!("{e}")).graph;
         for k in model_kernels(&graph, &Target::Amd(chip)).expect("lowered") {
             if !seen.insert(k.request.clone()) {

@@ -258,7 +258,13 @@ fn small(e: &Bytes, i: u32, size: u32) -> Option<Small> {
     };
     Some(match e {
         Bytes::Raw { at, .. } => field(at + 4 * (i / 4), 8 * (i % 4), 0xFF),
-        Bytes::Fields { at, bit, step, width, .. } => field(*at, bit + i * step, (1 << width) - 1),
+        Bytes::Fields { at, bit, step, width, .. } => {
+            let from = bit + i * step;
+            if from % 32 + width > 32 {
+                return None;
+            }
+            field(at + 4 * (from / 32), from % 32, (1 << width) - 1)
+        }
         Bytes::Spread(a) => match small(a, i / 8, size)? {
             Small::Field { at, shift, mask, left: 0 } => {
                 Small::Field { at, shift: shift + i % 8, mask: mask >> (i % 8) & 1, left: 0 }

@@ -4,7 +4,7 @@
 
 use super::rewrite::{Cursor, rewrite};
 use super::runs::run;
-use hrx_ir::quant::{Bytes, CHUNK, E4M3_FACTOR, E4M3_NAN, E8M0_SUBNORMAL, Format, Number, Scales};
+use hrx_ir::quant::{Bytes, CHUNK, E4M3_FACTOR, E4M3_NAN, E8M0_SUBNORMAL, Format, Number, PARITY, Scales};
 use hrx_ir::tile::{BinaryOp, BlockPart, CmpOp, Content, Elem, Kernel, Op, Shape, Type, UnaryOp, Value, View};
 
 /// Expands every block read of the kernel but the raw ones.
@@ -61,12 +61,7 @@ impl<'c, 'k> BlockReader<'c, 'k> {
     fn bytes(&mut self, e: &Bytes) -> Value {
         match e {
             Bytes::Raw { at, len } => self.raw(*at, Elem::U8, *len),
-            Bytes::Fields { at, bytes, bit, step, width, len } => {
-                let elem = [Elem::U8, Elem::U16, Elem::U32][bytes.trailing_zeros() as usize];
-                let int = self.raw(*at, elem, 1);
-                let int = self.at.convert(int, Elem::U32);
-                self.fields(int, [*bit, *step, *width], *len)
-            }
+            Bytes::Fields { at, bit, step, width, len } => self.fields(*at, [*bit, *step, *width], *len),
             Bytes::Spread(of) => self.spread_bits(of, 1),
             Bytes::Shl(inner, n) => {
                 if let Bytes::Spread(of) = &**inner {
@@ -120,8 +115,22 @@ impl<'c, 'k> BlockReader<'c, 'k> {
         self.at.binary(op, a, b)
     }
 
-    /// `len` fields of a `u32 [rows, 1]`: of `width` bits, the first from `bit` on, the next ones `step` higher.
-    fn fields(&mut self, int: Value, [bit, step, width]: [u32; 3], len: u32) -> Value {
+    /// `len` fields of `width` bits, the first from `bit` of byte `at` on, the next ones `step` higher.
+    fn fields(&mut self, at: u32, [bit, step, width]: [u32; 3], len: u32) -> Value {
+        let elem =
+            |bits: u32| [Elem::U8, Elem::U16, Elem::U32][(bits.next_power_of_two() / 8).trailing_zeros() as usize];
+        // From the byte that has the first bit on.
+        let (at, bit) = (at + bit / 8, bit % 8);
+        let mask = (1 << width) - 1;
+        if len == 1 || step >= 8 && step.is_power_of_two() && bit + width <= step {
+            let size = if len == 1 { (bit + width).max(8) } else { step };
+            let ints = self.raw(at, elem(size), len);
+            let moved = self.at.binary_int(BinaryOp::Shr, ints, i64::from(bit));
+            let field = self.at.binary_int(BinaryOp::And, moved, mask);
+            return self.at.convert(field, Elem::U8);
+        }
+        let int = self.raw(at, elem((bit + (len - 1) * step + width).max(8)), 1);
+        let int = self.at.convert(int, Elem::U32);
         let shape = Shape::new(&[self.rows, len]);
         let int = self.at.broadcast(int, shape);
         let place = self.at.push(Op::Iota { ty: Type::new(Elem::U32, &[len]) });
@@ -130,19 +139,17 @@ impl<'c, 'k> BlockReader<'c, 'k> {
         let place = self.at.push(Op::Reshape { arg: place, shape: Shape::new(&[1, len]) });
         let place = self.at.broadcast(place, shape);
         let moved = self.at.binary(BinaryOp::Shr, int, place);
-        let field = self.at.binary_int(BinaryOp::And, moved, (1 << width) - 1);
+        let field = self.at.binary_int(BinaryOp::And, moved, mask);
         self.at.convert(field, Elem::U8)
     }
 
-    /// Numbers of 7 bits with their parity in bit 7: halves folded onto one another leave it in bit 0.
+    /// Numbers of 7 bits with their parity in bit 7: that of their halves, looked up.
     fn even(&mut self, a: &Bytes) -> Value {
         let x = self.bytes(a);
-        let mut parity = x;
-        for n in [4, 2, 1] {
-            let half = self.at.binary_int(BinaryOp::Shr, parity, n);
-            parity = self.at.binary(BinaryOp::Xor, parity, half);
-        }
-        let parity = self.at.binary_int(BinaryOp::Shl, parity, 7);
+        let low = self.at.binary_int(BinaryOp::And, x, 15);
+        let high = self.at.binary_int(BinaryOp::Shr, x, 4);
+        let [low, high] = [low, high].map(|arg| self.at.push(Op::Lookup { table: &PARITY, arg }));
+        let parity = self.at.binary(BinaryOp::Xor, low, high);
         self.at.binary(BinaryOp::Or, x, parity)
     }
 

@@ -13,13 +13,12 @@ pub enum Bytes {
         /// How many.
         len: u32,
     },
-    /// `len` fields of the little-endian integer of `bytes` bytes at `at`: field i has `width` bits, at most 8, from
-    /// `bit + i * step` on.
+    /// `len` fields of the bits from byte `at` on, a byte's lowest bit first: field i has `width` bits, at most 8, from
+    /// `bit + i * step` on. All fields are in one 32-bit integer from `at` on, or each is in an integer of its own: the
+    /// step is then 8, 16 or 32.
     Fields {
-        /// First byte of the integer.
+        /// First byte.
         at: u32,
-        /// Its size: 1, 2 or 4.
-        bytes: u32,
         /// The first field's lowest bit.
         bit: u32,
         /// Bits from a field to the next one.
@@ -76,7 +75,7 @@ impl Bytes {
 
     /// `len` neighbouring fields of `width` bits of the 32-bit integer at `at`, from a bit on.
     pub fn fields(at: u32, bit: u32, width: u32, len: u32) -> Bytes {
-        Bytes::Fields { at, bytes: 4, bit, step: width, width, len }
+        Bytes::Fields { at, bit, step: width, width, len }
     }
 
     /// Each byte shifted right by `n`.
@@ -183,9 +182,14 @@ impl Bytes {
         };
         match self {
             Bytes::Raw { at, len } => part(*at, *len).to_vec(),
-            Bytes::Fields { at, bytes, bit, step, width, len } => {
-                let int = part(*at, *bytes).iter().rev().fold(0u32, |n, &b| n << 8 | u32::from(b));
-                (0..*len).map(|i| (int >> (bit + i * step) & ((1 << width) - 1)) as u8).collect()
+            Bytes::Fields { at, bit, step, width, len } => {
+                let field = |i: u32| {
+                    let from = bit + i * step;
+                    let bytes = part(at + from / 8, (from % 8 + width).div_ceil(8));
+                    let int = bytes.iter().rev().fold(0u32, |n, &b| n << 8 | u32::from(b));
+                    (int >> (from % 8) & ((1 << width) - 1)) as u8
+                };
+                (0..*len).map(field).collect()
             }
             Bytes::Shr(a, n) => map(a, &|b| b >> n),
             Bytes::Shl(a, n) => map(a, &|b| b << n),

@@ -21,7 +21,7 @@ mod tables;
 
 pub use expr::{Bytes, E4M3_FACTOR, E4M3_NAN, E8M0_SUBNORMAL, Number, Scales};
 pub use table::FORMATS;
-pub use tables::{TABLES, Table};
+pub use tables::{PARITY, TABLES, Table};
 
 use crate::tile::Elem;
 

@@ -65,21 +65,15 @@ fn signs(at: u32) -> Bytes {
     Bytes::fields(at, 0, 7, 4).even().spread()
 }
 
-/// The low parts of two 16-bit integers' fields: `width` bits from `bit` on.
-fn of_halves(at: u32, bit: u32, width: u32) -> Bytes {
-    Bytes::Fields { at, bytes: 4, bit, step: 16, width, len: 2 }
-}
-
 /// The four 16-bit integers of a chunk of IQ2_XS: 9 bits of index, 7 of signs.
 fn iq2_xs_codes(chunk: u32) -> Bytes {
-    let at = 2 + 8 * chunk;
-    let field = |bit, width| of_halves(at, bit, width).then(of_halves(at + 4, bit, width));
+    let field = |bit, width| Bytes::Fields { at: 2 + 8 * chunk, bit, step: 16, width, len: 4 };
     field(0, 8).with_high_of(field(8, 1), &IQ2XS).negated_where(field(9, 7).even().spread())
 }
 
 /// The 16-bit integer of a chunk of IQ1_S, as a field of a word that lies in the block.
 fn iq1_s_high(chunk: u32, bit: u32, width: u32, len: u32) -> Bytes {
-    Bytes::Fields { at: 34 + 4 * (chunk / 2), bytes: 4, bit: 16 * (chunk % 2) + bit, step: 3, width, len }
+    Bytes::Fields { at: 34 + 4 * (chunk / 2), bit: 16 * (chunk % 2) + bit, step: 3, width, len }
 }
 
 /// The same field of each chunk's integer of IQ1_S.
@@ -89,7 +83,7 @@ fn iq1_s_scales() -> Bytes {
 
 /// A field of each of the four nibbles that a chunk of IQ1_M has.
 fn iq1_m_high(chunk: u32, bit: u32, width: u32) -> Bytes {
-    Bytes::Fields { at: 32 + 4 * (chunk / 2), bytes: 4, bit: 16 * (chunk % 2) + bit, step: 4, width, len: 4 }
+    Bytes::Fields { at: 32 + 4 * (chunk / 2), bit: 16 * (chunk % 2) + bit, step: 4, width, len: 4 }
 }
 
 /// The 3-bit scales of IQ1_M: four in each of four 16-bit integers.
@@ -300,7 +294,7 @@ pub static FORMATS: &[Format] = &[
         signed: true,
         max_code: 43,
         codes: |c| {
-            let high = Bytes::Fields { at: 66 + c, bytes: 1, bit: 0, step: 2, width: 2, len: 4 };
+            let high = Bytes::Fields { at: 66 + c, bit: 0, step: 2, width: 2, len: 4 };
             Bytes::raw(2 + 4 * c, 4).with_high_of(high, &IQ2S).negated_where(Bytes::bits(34 + 4 * c, 4))
         },
         scales: || Scales::odd(Number::F16(0), each_word(74, 2, 0, 4, 8), 0.125),
@@ -315,7 +309,7 @@ pub static FORMATS: &[Format] = &[
         max_code: 127,
         codes: |c| split_nibbles(8 + 16 * c).of(&IQ4NL),
         scales: || {
-            let high = Bytes::Fields { at: 2, bytes: 2, bit: 0, step: 2, width: 2, len: 8 };
+            let high = Bytes::Fields { at: 2, bit: 0, step: 2, width: 2, len: 8 };
             Scales::biased(0, Bytes::fields(4, 0, 4, 8).or(high.shifted_left(4)), -32.0)
         },
         ..BASE

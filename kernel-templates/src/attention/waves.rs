@@ -9,6 +9,9 @@ use super::{Args, Attention, UNSEEN, WaveAttention};
 use crate::emit::{load_index, scaled, softcap, times};
 use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, ReduceOp, Type, UnaryOp, Value, View};
 
+/// Elements that a head may fill whatever its own are.
+const LONG: u32 = 256;
+
 /// What a head's slots carry from step to step.
 const STATE: usize = 3;
 
@@ -25,7 +28,7 @@ pub(super) fn emit(b: &mut Builder, l: &Attention, t: &WaveAttention, a: &Args) 
     let position = load_index(b, a.positions, token);
     let w = Waves { l, t, a, token, head, kv_head, position };
     let [first, end] = w.range(b);
-    let queries: Vec<Value> = (0..t.group).map(|i| w.query(b, i)).collect();
+    let queries: Vec<Vec<Value>> = (0..t.group).map(|i| w.query(b, i)).collect();
     let mut inits = Vec::new();
     for _ in 0..t.group {
         inits.push(b.float(UNSEEN, &[t.positions, 1]));
@@ -37,6 +40,17 @@ pub(super) fn emit(b: &mut Builder, l: &Attention, t: &WaveAttention, a: &Args) 
     for (i, slots) in state.chunks(STATE).enumerate() {
         w.finish(b, i as u32, [slots[0], slots[1], slots[2]]);
     }
+}
+
+/// Where the pieces of a head begin, and their elements. A tile fills lanes and registers up to a power of two, so a long
+/// head that is none is taken apart.
+fn pieces(d: u32) -> Vec<(u32, u32)> {
+    if d.next_power_of_two() <= LONG || d.is_power_of_two() {
+        return vec![(0, d)];
+    }
+    let first = 1 << d.ilog2();
+    let rest = pieces(d - first).into_iter().map(|(start, d)| (first + start, d));
+    std::iter::once((0, first)).chain(rest).collect()
 }
 
 struct Waves<'a> {
@@ -65,19 +79,22 @@ impl Waves<'_> {
         [b.mul(first, step), end]
     }
 
-    /// A head's query, `[1, head_dim]`.
-    fn query(&self, b: &mut Builder, i: u32) -> Value {
-        let (zero, i) = (b.index(0), b.index(i64::from(i)));
+    /// A head's query in pieces, `[1, piece]` each.
+    fn query(&self, b: &mut Builder, i: u32) -> Vec<Value> {
+        let i = b.index(i64::from(i));
         let head = b.add(self.head, i);
-        let d = self.l.head_dim;
-        let q = b.load(self.a.queries, &[self.token, head, zero], &[1, 1, d], None);
-        b.reshape(q, &[1, d])
+        let load = |(start, d): (u32, u32)| {
+            let start = b.index(i64::from(start));
+            let q = b.load(self.a.queries, &[self.token, head, start], &[1, 1, d], None);
+            b.reshape(q, &[1, d])
+        };
+        pieces(self.l.head_dim).into_iter().map(load).collect()
     }
 
-    /// A step's keys or values, `f32 [positions, d]`.
-    fn cached(&self, b: &mut Builder, view: View, at: Value, d: u32) -> Value {
-        let (zero, n) = (b.index(0), self.t.positions);
-        let v = b.load(view, &[self.kv_head, at, zero], &[1, n, d], None);
+    /// A step's keys or values, `f32 [positions, d]` from element `start` on.
+    fn cached(&self, b: &mut Builder, view: View, at: Value, [start, d]: [u32; 2]) -> Value {
+        let (start, n) = (b.index(i64::from(start)), self.t.positions);
+        let v = b.load(view, &[self.kv_head, at, start], &[1, n, d], None);
         let v = b.reshape(v, &[n, d]);
         b.convert(v, Elem::F32)
     }
@@ -99,19 +116,31 @@ impl Waves<'_> {
     }
 
     /// The next state of all heads' slots.
-    fn step(&self, b: &mut Builder, at: Value, queries: &[Value], state: &[Value]) -> Vec<Value> {
-        let keys = self.cached(b, self.a.keys, at, self.l.head_dim);
+    fn step(&self, b: &mut Builder, at: Value, queries: &[Vec<Value>], state: &[Value]) -> Vec<Value> {
+        let places = pieces(self.l.head_dim);
+        let keys: Vec<Value> = places.iter().map(|&(start, d)| self.cached(b, self.a.keys, at, [start, d])).collect();
         let values = match self.l.shared {
-            true => b.slice(keys, 1, 0, self.l.value_dim),
-            false => self.cached(b, self.a.values, at, self.l.value_dim),
+            true if places[0].1 == self.l.value_dim => keys[0],
+            true if places.len() == 1 => b.slice(keys[0], 1, 0, self.l.value_dim),
+            _ => self.cached(b, self.a.values, at, [0, self.l.value_dim]),
         };
         let seen = self.seen(b, at);
         let (unseen, nothing) = (b.float(UNSEEN, &[self.t.positions, 1]), b.float(0.0, &[self.t.positions, 1]));
         let mut next = Vec::with_capacity(state.len());
-        for (&query, slots) in queries.iter().zip(state.chunks(STATE)) {
+        for (query, slots) in queries.iter().zip(state.chunks(STATE)) {
             let [before, total, sums] = [slots[0], slots[1], slots[2]];
-            let products = b.mul(keys, query);
-            let mut score = b.reduce(ReduceOp::Sum, products, 1);
+            let parts: Vec<Value> = keys
+                .iter()
+                .zip(query)
+                .map(|(&keys, &query)| {
+                    let products = b.mul(keys, query);
+                    b.reduce(ReduceOp::Sum, products, 1)
+                })
+                .collect();
+            let mut score = parts[0];
+            for &part in &parts[1..] {
+                score = b.add(score, part);
+            }
             score = scaled(b, self.l.scale.f64(), score);
             if let Some(cap) = self.l.softcap {
                 score = softcap(b, cap.f64(), score);

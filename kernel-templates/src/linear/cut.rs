@@ -312,6 +312,9 @@ fn matrix_cost(
 /// Tokens of the launch that a cut for many tokens is chosen for.
 const PROMPT: u32 = 512;
 
+/// Rows of a prompt that go to one of many experts.
+const GROUP: u32 = 32;
+
 impl LinearCut {
     /// The cut for a matrix `[n, k]` and launches of about this many tokens. `matrices` are multiplied at once.
     pub fn choose(shape: &TargetShape, [n, k]: [u32; 2], weight: WeightType, tokens: u32, matrices: u32) -> LinearCut {
@@ -326,6 +329,15 @@ impl LinearCut {
             MatrixTiling::choose(shape, [n, k], PROMPT, matrices).into()
         } else {
             RowsTiling::choose(shape, [n, k], weight, matrices).into()
+        }
+    }
+
+    /// The cut for the rows of one of many experts, or none where programs have one row each.
+    pub fn grouped(shape: &TargetShape, nk: [u32; 2], weight: WeightType, matrices: u32) -> Option<LinearCut> {
+        match LinearCut::choose(shape, nk, weight, GROUP, matrices) {
+            LinearCut::Rows(_) => None,
+            LinearCut::Matrix(_) => Some(MatrixTiling::choose(shape, nk, GROUP, matrices).into()),
+            vectors => Some(vectors),
         }
     }
 

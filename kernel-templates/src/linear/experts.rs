@@ -1,7 +1,8 @@
 //! Products with the matrices of chosen experts: a launch has a row for each token and each of its experts, and the rows
-//! of the matrix that it reads are those of its expert.
+//! of the matrix that it reads are those of its expert. Grouped, a program has an expert and goes through the rows that
+//! come to it, so that a matrix is read once for all of them.
 
-use super::{FAMILY, Linear};
+use super::{FAMILY, Linear, LinearCut};
 use crate::facts::{Output, TemplateError};
 use crate::slot::{Interface, Slot};
 use hrx_ir::tile::{Access, BinaryOp, Builder, Elem, Value, View};
@@ -19,11 +20,14 @@ pub struct Experts {
     pub own: bool,
     /// Whether products are multiplied by a factor of the expert.
     pub scale: bool,
+    /// Whether programs have the rows of one expert, as [`ExpertRows`](crate::ExpertRows) lists them.
+    pub grouped: bool,
 }
 
 /// The parameters that experts add.
 pub(super) struct ExpertArgs {
     routes: Option<View>,
+    lists: Option<[View; 2]>,
     pub scale: Option<View>,
 }
 
@@ -44,7 +48,11 @@ impl Experts {
         let rows = u64::from(self.count) * u64::from(l.n);
         unless(self.count > 0 && rows <= u64::from(crate::facts::MAX_EXTENT), "experts have 1 to 2^30 rows")?;
         unless((1..=self.count).contains(&self.used) && (self.routed || self.used == self.count), "experts are used")?;
-        unless(l.tiling.tokens() == 1, "rows of a launch have different experts, so programs have one")?;
+        unless(
+            if self.grouped { self.routed } else { l.tiling.tokens() == 1 },
+            "rows of a launch have different experts, so programs have one, or groups of routed ones",
+        )?;
+        unless(!self.grouped || !matches!(l.tiling, LinearCut::Rows(_)), "programs for one row have no groups")?;
         unless(l.gated.is_none() || !self.scale, "gated products have no scale")?;
         unless(!l.residual && l.norm.is_none() && l.input == Output::F32, "x is f32, without norm and residual")
     }
@@ -59,7 +67,15 @@ impl Experts {
     pub(super) fn declare(&self, i: &mut Interface, n_tokens: Value) -> ExpertArgs {
         let pairs = self.used.saturating_mul(2).into();
         ExpertArgs {
-            routes: self.routed.then(|| i.view(Slot::Routes, Elem::F32, &[n_tokens.into(), pairs], Access::In)),
+            routes: (self.routed && !self.grouped)
+                .then(|| i.view(Slot::Routes, Elem::F32, &[n_tokens.into(), pairs], Access::In)),
+            lists: self.grouped.then(|| {
+                let (t, rows) = (n_tokens.into(), [self.count.into(), n_tokens.into()]);
+                [
+                    i.strided(Slot::ExpertRows, Elem::I32, &rows, &[t, 1.into()], Access::In),
+                    i.view(Slot::Counts, Elem::I32, &[1.into(), self.count.into()], Access::In),
+                ]
+            }),
             scale: self.scale.then(|| i.view(Slot::ExpertScale, Elem::F32, &[1.into(), self.count.into()], Access::In)),
         }
     }
@@ -83,10 +99,29 @@ impl Experts {
         Chosen { expert, first, x_row: if self.own { row } else { token } }
     }
 
+    /// The rows that go to an expert: the list, and how many there are.
+    pub(super) fn group(&self, b: &mut Builder, a: &ExpertArgs, expert: Value) -> Option<(View, Value)> {
+        let [rows, counts] = a.lists?;
+        let zero = b.index(0);
+        let count = b.load(counts, &[zero, expert], &[1, 1], None);
+        Some((rows, b.reshape(count, &[])))
+    }
+
+    /// The rows of x of some rows of the launch, scalars or tiles.
+    pub(super) fn x_rows(&self, b: &mut Builder, rows: Value) -> Value {
+        if self.own || self.used == 1 {
+            return rows;
+        }
+        let ty = b.ty(rows);
+        let used = b.int(i64::from(self.used), ty);
+        b.div(rows, used)
+    }
+
     pub(super) fn tag(&self) -> String {
         let routed = if self.routed { "" } else { "all" };
         let own = if self.own { "own" } else { "" };
         let scale = if self.scale { "s" } else { "" };
-        format!("_e{}u{}{routed}{own}{scale}", self.count, self.used)
+        let grouped = if self.grouped { "g" } else { "" };
+        format!("_e{}u{}{routed}{own}{scale}{grouped}", self.count, self.used)
     }
 }

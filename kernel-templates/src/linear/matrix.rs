@@ -8,6 +8,7 @@
 //! reaches to four million.
 
 use super::dot::{Input, Matrix};
+use super::experts::Chosen;
 use super::{Args, Linear, MatrixTiling, rows_from};
 use crate::emit::{shifted_right, times};
 use crate::row::RowSink;
@@ -24,19 +25,43 @@ pub(super) const PAD: u32 = 8;
 pub(super) fn emit(b: &mut Builder, l: &Linear, t: &MatrixTiling, a: &Args) {
     b.waves(t.waves);
     b.grid(0, GridExpr::ceil_div(l.n, t.n));
-    b.grid(1, GridExpr::ceil_div(a.n_tokens, t.m));
     let (column, row) = (b.program_id(0), b.program_id(1));
-    let (first, first_token) = (times(b, column, t.n), times(b, row, t.m));
-    let (iota, one) = (b.iota(t.m), b.index(1));
-    let token = b.add(iota, first_token);
-    let last = b.sub(a.n_tokens, one);
-    let tokens = b.min(token, last);
-    let outputs = rows_from(b, first, t.n, l.n, None);
+    let first = times(b, column, t.n);
     let x = b.local_padded(Elem::F16, &[2, t.m, t.k], PAD);
     let weights: Vec<View> = a.weights.iter().map(|_| b.local_padded(Elem::F16, &[2, t.n, t.k], PAD)).collect();
-    let tile = Tile { l, t, a, tokens, outputs, x, weights };
+    if let Some(experts) = l.experts.filter(|e| e.grouped) {
+        b.grid(1, GridExpr::constant(experts.count));
+        let Some((list, count)) = a.experts.as_ref().and_then(|args| experts.group(b, args, row)) else { return };
+        let of = Chosen { expert: row, first: times(b, row, l.n), x_row: row };
+        let outputs = rows_from(b, first, t.n, l.n, Some(of.first));
+        let (zero, step) = (b.index(0), b.index(i64::from(t.m)));
+        b.for_loop([zero, count, step], &[], |b, at, _| {
+            let (place, clamped) = places(b, at, t.m, count);
+            let rows = b.load(list, &[row, clamped], &[1, t.m], None);
+            let rows = b.reshape(rows, &[t.m]);
+            let tokens = experts.x_rows(b, rows);
+            let tile = Tile { l, t, a, tokens, outputs, x, weights: weights.clone(), of: Some(of) };
+            let sums = tile.sums(b);
+            tile.store(b, [rows, first], [place, count], &sums);
+            vec![]
+        });
+        return;
+    }
+    b.grid(1, GridExpr::ceil_div(a.n_tokens, t.m));
+    let first_token = times(b, row, t.m);
+    let (place, tokens) = places(b, first_token, t.m, a.n_tokens);
+    let outputs = rows_from(b, first, t.n, l.n, None);
+    let tile = Tile { l, t, a, tokens, outputs, x, weights, of: None };
     let sums = tile.sums(b);
-    tile.store(b, [first_token, first], token, &sums);
+    tile.store(b, [first_token, first], [place, a.n_tokens], &sums);
+}
+
+/// The `n` places from `first` on, and the same clamped to the last of `count`.
+fn places(b: &mut Builder, first: Value, n: u32, count: Value) -> (Value, Value) {
+    let (iota, one) = (b.iota(n), b.index(1));
+    let place = b.add(iota, first);
+    let last = b.sub(count, one);
+    (place, b.min(place, last))
 }
 
 struct Tile<'a> {
@@ -49,6 +74,8 @@ struct Tile<'a> {
     /// Local memory `f16 [2, rows, k]` for the activations and for each matrix.
     x: View,
     weights: Vec<View>,
+    /// The expert whose matrix it is.
+    of: Option<Chosen>,
 }
 
 impl Tile<'_> {
@@ -137,11 +164,11 @@ impl Tile<'_> {
         out
     }
 
-    /// Finishes and stores the outputs of the tokens that there are.
-    fn store(&self, b: &mut Builder, [first_token, first]: [Value; 2], token: Value, sums: &[Value]) {
+    /// Finishes and stores the outputs at some rows, those whose place is below `count`.
+    fn store(&self, b: &mut Builder, [rows, first]: [Value; 2], [place, count]: [Value; 2], sums: &[Value]) {
         let (l, t, a) = (self.l, self.t, self.a);
-        let tokens = b.reshape(token, &[t.m, 1]);
-        let mut mask = b.cmp(CmpOp::Lt, tokens, a.n_tokens);
+        let places = b.reshape(place, &[t.m, 1]);
+        let mut mask = b.cmp(CmpOp::Lt, places, count);
         let mut columns = None;
         if !l.n.is_multiple_of(t.n) {
             let (iota, end) = (b.iota(t.n), b.int(i64::from(l.n), Type::new(Elem::I32, &[t.n])));
@@ -152,14 +179,17 @@ impl Tile<'_> {
             mask = b.binary(BinaryOp::And, mask, m);
         }
         let back = b.float(1.0 / SCALE, &[t.m, t.n]);
-        let y = b.mul(sums[0], back);
+        let mut y = b.mul(sums[0], back);
+        if let Some(scale) = a.expert_scale(b, self.of) {
+            y = b.mul(y, scale);
+        }
         let up = sums.get(1).map(|&u| b.mul(u, back));
-        let zero = b.index(0);
-        let bias = a.bias.map(|bias| b.load(bias, &[zero, first], &[1, t.n], columns));
-        let residual = |b: &mut Builder| a.residual.map(|r| b.load(r, &[first_token, first], &[t.m, t.n], Some(mask)));
+        let bias_row = self.of.map_or_else(|| b.index(0), |c| c.expert);
+        let bias = a.bias.map(|bias| b.load(bias, &[bias_row, first], &[1, t.n], columns));
+        let residual = |b: &mut Builder| a.residual.map(|r| b.load(r, &[rows, first], &[t.m, t.n], Some(mask)));
         let y = l.finished(b, y, up, bias, residual);
         if let RowSink::F32(out) = a.out {
-            b.store(out, &[first_token, first], y, Some(mask));
+            b.store(out, &[rows, first], y, Some(mask));
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct Gated {
 ///
 /// With `experts` T is the number of tokens times the experts of one, and the product is with the matrices of the row's
 /// expert. Then there are also, behind NTokens, NRows: the number of tokens; behind x Routes `f32 [NRows, 2 * used]` and
-/// ExpertScale `f32 [count]`; X is `f32 [NRows, k]`, or `own` `f32 [T, k]`; matrices are `[count * n, k]`, Bias
+/// ExpertScale `f32 [count]`, and for `grouped` ExpertRows `i32 [count, NRows]` and Counts `i32 [count]` instead of Routes; X is `f32 [NRows, k]`, or `own` `f32 [T, k]`; matrices are `[count * n, k]`, Bias
 /// `f32 [count, n]`. The scale comes before the bias.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Linear {

@@ -3,7 +3,7 @@
 //! from there in pieces of 32, which is what the output's blocks are made of.
 
 use super::dot::{Input, Lanes};
-use super::experts::Chosen;
+use super::experts::{Chosen, Experts};
 use super::{Args, Linear, LinearTiling};
 use crate::emit::{below, clamped, plus, times};
 use crate::facts::Real;
@@ -26,9 +26,13 @@ impl Vectors<'_> {
     fn emit(&self, b: &mut Builder) {
         let (l, t, a) = (self.l, self.t, self.a);
         b.grid(0, GridExpr::ceil_div(l.n, t.program_rows));
-        b.grid(1, GridExpr::ceil_div(a.n_tokens, t.tokens));
         let (program, group) = (b.program_id(0), b.program_id(1));
         let first = times(b, program, t.program_rows);
+        if let Some(experts) = l.experts.filter(|e| e.grouped) {
+            b.grid(1, GridExpr::constant(experts.count));
+            return self.grouped(b, experts, group, first);
+        }
+        b.grid(1, GridExpr::ceil_div(a.n_tokens, t.tokens));
         if t.tokens == 1 {
             let zero = b.index(0);
             if let Some(chosen) = l.chosen(b, a, group) {
@@ -55,6 +59,35 @@ impl Vectors<'_> {
                 vec![]
             });
         }
+    }
+
+    /// The rows that go to one expert, some at a time.
+    fn grouped(&self, b: &mut Builder, experts: Experts, expert: Value, first: Value) {
+        let (l, t, a) = (self.l, self.t, self.a);
+        let Some((list, count)) = a.experts.as_ref().and_then(|args| experts.group(b, args, expert)) else { return };
+        let of = Chosen { expert, first: times(b, expert, l.n), x_row: expert };
+        let (zero, one, step) = (b.index(0), b.index(1), b.index(i64::from(t.tokens)));
+        b.for_loop([zero, count, step], &[], |b, at, _| {
+            let tokens: Vec<Value> = (0..t.tokens)
+                .map(|i| {
+                    let at = clamped(b, at, i, count);
+                    let row = b.load(list, &[expert, at], &[1, 1], None);
+                    let row = b.reshape(row, &[]);
+                    experts.x_rows(b, row)
+                })
+                .collect();
+            let locals = self.sums(b, a.x, &tokens, first, Some(of));
+            let rest = b.sub(count, at);
+            let end = b.min(step, rest);
+            b.for_loop([zero, end, one], &[], |b, i, _| {
+                let at = b.add(at, i);
+                let row = b.load(list, &[expert, at], &[1, 1], None);
+                let row = b.reshape(row, &[]);
+                self.epilogue(b, &locals, [i, row, first], Some(of));
+                vec![]
+            });
+            vec![]
+        });
     }
 
     /// Norms the program's row into local memory, in the form that the weights read.

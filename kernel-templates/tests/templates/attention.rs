@@ -243,6 +243,12 @@ fn values_have_their_own_size_or_lie_in_keys() {
             check_attention(&a, &[40, 41, 7], 15);
         }
     }
+    // A long head is taken apart.
+    let long = Attention { heads: 2, kv_heads: 1, head_dim: 288, value_dim: 256, shared: true, ..BASE };
+    for a in cuts(&long) {
+        check_attention(&a, &[20], 17);
+        check_attention(&Attention { value_dim: 64, ..a.clone() }, &[9], 18);
+    }
     for a in cuts(&Attention { value_dim: 32, sinks: true, ..BASE }) {
         check_attention(&a, &[31, 32], 16);
     }

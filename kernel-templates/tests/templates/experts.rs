@@ -5,8 +5,8 @@ use hrx_ir::quant::Format;
 use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
 use hrx_templates::{
-    Activation, ExpertSum, Experts, Gated, Linear, LinearCut, LinearTiling, Output, Real, Route, RowCut, RowsTiling,
-    Scoring, Slot, Template, WeightType,
+    Activation, ExpertRows, ExpertSum, Experts, Gated, Linear, LinearCut, LinearTiling, MatrixTiling, Output, Real,
+    Route, RowCut, RowsTiling, Scoring, Slot, Template, WeightType,
 };
 
 fn softmax(x: &[f64]) -> Vec<f64> {
@@ -157,15 +157,11 @@ fn matrix(r: &mut Random, ty: WeightType, rows: usize, k: usize) -> (Data, Vec<f
 fn check_experts(p: &Linear, seed: u64) {
     let e = p.experts.expect("a product with experts");
     let mut r = Random::new(seed);
-    let (t, used, count) = (3, e.used as usize, e.count as usize);
-    let (n, k, rows) = (p.n as usize, p.k as usize, 3 * e.used as usize);
+    let t = if e.grouped { 40 } else { 3 };
+    let (used, count) = (e.used as usize, e.count as usize);
+    let (n, k, rows) = (p.n as usize, p.k as usize, t * used);
     let x = r.f32s(if e.own { rows } else { t } * k);
-    let routes: Vec<f64> = (0..t)
-        .flat_map(|_| {
-            let numbers: Vec<f64> = (0..used).map(|_| (r.bits() % u64::from(e.count)) as f64).collect();
-            [numbers, r.f32s(used)].concat()
-        })
-        .collect();
+    let routes = some_routes(&mut r, t, &e);
     let (weight, values) = matrix(&mut r, p.weight, count * n, k);
     let (up, up_values) = p.gated.as_ref().map_or((Data::Scalar(0), vec![]), |g| matrix(&mut r, g.up, count * n, k));
     let (bias, scale) = (r.f32s(count * n), r.f32s(count));
@@ -183,7 +179,10 @@ fn check_experts(p: &Linear, seed: u64) {
             if p.gated.is_some() { silu(y) * product(&up_values, j) } else { y }
         }));
     }
+    let (lists, counts) = turned(&routes, t, &e);
     let args = [
+        (Slot::ExpertRows, i32s(&lists)),
+        (Slot::Counts, i32s(&counts)),
         (Slot::NTokens, Data::Scalar(rows as i32)),
         (Slot::NRows, Data::Scalar(t as i32)),
         (Slot::X, f32s(&x)),
@@ -194,8 +193,76 @@ fn check_experts(p: &Linear, seed: u64) {
         (Slot::Bias, f32s(&bias)),
         (Slot::Out, Data::Room(Elem::F32, rows * n)),
     ];
-    for (options, tolerance) in [(Options::default(), 1e-6), (Options::exact(), 2e-5)] {
-        check(&p.name(), &launch(p, &args, &options).elems(Slot::Out), &want, tolerance);
+    // A matrix unit's factors are f16.
+    let least = if matches!(p.tiling, LinearCut::Matrix(_)) { 2e-3 } else { 0.0 };
+    for (options, tolerance) in [(Options::default(), 1e-6f64), (Options::exact(), 2e-5)] {
+        check(&p.name(), &launch(p, &args, &options).elems(Slot::Out), &want, tolerance.max(least));
+    }
+}
+
+/// Routes of t tokens: different experts, then weights.
+fn some_routes(r: &mut Random, t: usize, e: &Experts) -> Vec<f64> {
+    let one = |r: &mut Random| {
+        let mut all: Vec<f64> = (0..e.count).map(f64::from).collect();
+        let numbers: Vec<f64> = (0..e.used).map(|_| all.swap_remove(r.bits() as usize % all.len())).collect();
+        [numbers, r.f32s(e.used as usize)].concat()
+    };
+    (0..t).flat_map(|_| one(r)).collect()
+}
+
+/// For each expert the rows that go to it, and how many; what is behind them is no row.
+fn turned(routes: &[f64], t: usize, e: &Experts) -> (Vec<i32>, Vec<i32>) {
+    let used = e.used as usize;
+    let (mut lists, mut counts) = (Vec::new(), Vec::new());
+    for expert in 0..e.count {
+        let is_it = |row: &usize| routes[row / used * 2 * used + row % used] == f64::from(expert);
+        let mut rows: Vec<i32> = (0..t * used).filter(is_it).map(|row| row as i32).collect();
+        counts.push(rows.len() as i32);
+        rows.resize(t, i32::MAX);
+        lists.extend(rows);
+    }
+    (lists, counts)
+}
+
+#[test]
+fn routes_are_turned_round() {
+    let mut r = Random::new(3);
+    for (t, count, used) in [(1, 4, 2), (31, 5, 1), (32, 8, 8), (70, 16, 3)] {
+        let e = Experts { count, used, routed: true, own: false, scale: false, grouped: true };
+        let routes = some_routes(&mut r, t, &e);
+        let p = ExpertRows { experts: count, used };
+        let before = vec![i32::MAX; t * count as usize];
+        let args = [
+            (Slot::NTokens, Data::Scalar(t as i32)),
+            (Slot::Routes, f32s(&routes)),
+            (Slot::Out, i32s(&before)),
+            (Slot::Counts, Data::Room(Elem::I32, count as usize)),
+        ];
+        let done = launch(&p, &args, &Options::exact());
+        let (lists, counts) = turned(&routes, t, &e);
+        let whole = |x: Vec<f64>| x.into_iter().map(|x| x as i32).collect::<Vec<i32>>();
+        assert!(whole(done.elems(Slot::Out)) == lists, "{}: lists of {t} tokens", p.name());
+        assert_eq!(whole(done.elems(Slot::Counts)), counts);
+    }
+}
+
+#[test]
+fn groups_of_rows_are_multiplied_together() {
+    let q4 = WeightType::Quant(Format::from_name("q4_0").expect("a format"));
+    let f16 = WeightType::Float(Elem::F16);
+    let vectors: LinearCut = LinearTiling { tokens: 4, rows: 4, program_rows: 32, unroll: 1 }.into();
+    let matrix: LinearCut = MatrixTiling { m: 16, n: 16, k: 32, waves: 1 }.into();
+    let experts = Experts { count: 5, used: 2, routed: true, own: false, scale: false, grouped: true };
+    for tiling in [vectors, matrix] {
+        let of = |n, k, weight, e: Experts| Linear {
+            input: Output::F32,
+            experts: Some(e),
+            ..Linear::new(n, k, weight, tiling)
+        };
+        check_experts(&of(45, 64, q4, Experts { own: true, ..experts }), 6);
+        check_experts(&Linear { bias: true, ..of(32, 64, f16, Experts { scale: true, ..experts }) }, 7);
+        let gated = Some(Gated { up: q4, activation: Activation::Silu });
+        check_experts(&Linear { gated, ..of(48, 96, q4, experts) }, 8);
     }
 }
 
@@ -206,7 +273,7 @@ fn products_are_with_the_chosen_experts() {
     let bf16 = WeightType::Float(Elem::BF16);
     let vectors: LinearCut = LinearTiling { tokens: 1, rows: 4, program_rows: 32, unroll: 1 }.into();
     let waves: LinearCut = RowsTiling { rows: 8, chunks: 2, waves: 1 }.into();
-    let experts = Experts { count: 5, used: 2, routed: true, own: false, scale: false };
+    let experts = Experts { count: 5, used: 2, routed: true, own: false, scale: false, grouped: false };
     for tiling in [vectors, waves] {
         let of = |n, k, weight, e: Experts| Linear {
             input: Output::F32,
@@ -216,7 +283,7 @@ fn products_are_with_the_chosen_experts() {
         check_experts(&of(32, 64, q4, experts), 1);
         // Rows that are no whole groups stay inside their expert.
         check_experts(&of(45, 64, q4, Experts { own: true, ..experts }), 2);
-        let all = Experts { count: 3, used: 3, routed: false, own: true, scale: false };
+        let all = Experts { count: 3, used: 3, routed: false, own: true, scale: false, grouped: false };
         check_experts(&of(24, 40, bf16, all), 3);
         check_experts(&Linear { bias: true, ..of(40, 256, q6, Experts { scale: true, ..experts }) }, 4);
         let gated = Some(Gated { up: q4, activation: Activation::Silu });

@@ -1,5 +1,6 @@
 //! The GPU: memory, code objects, launches.
 
+use crate::decode::Registers;
 use crate::memory::Memory;
 use crate::module::{Kernel, Module};
 use crate::run::{Entry, Job, Launch};
@@ -259,6 +260,8 @@ impl Gpu {
         let packet = self.packet(kernel, &dispatch, arguments.address())?;
         let scratch = scratch(kernel);
         let (atomic, accumulators) = looks(&code);
+        let registers = registers(kernel);
+        let beyond = self.options.check && code.insts.iter().any(|i| i.needs.beyond(registers).is_some());
         let job = Job {
             launch: Launch {
                 kernel: kernel.name.clone(),
@@ -268,6 +271,8 @@ impl Gpu {
                 check: self.options.check,
                 number: self.launches.fetch_add(1, Relaxed),
                 generation,
+                registers,
+                beyond,
                 fnuz: crate::decode::Context::new(self.chip, generation, kernel.wave).fnuz,
             },
             entry: Entry {
@@ -318,6 +323,16 @@ fn scratch(kernel: &Kernel) -> u32 {
     const STACK: u32 = 16384;
     let fixed = kernel.descriptor.private_segment_fixed_size;
     if kernel.descriptor.uses_dynamic_stack() { fixed + STACK } else { fixed }
+}
+
+/// Registers that a kernel descriptor asks for.
+fn registers(kernel: &Kernel) -> Registers {
+    let descriptor = &kernel.descriptor;
+    let all = descriptor.vgprs().map_or(u16::MAX, |n| n as u16);
+    // One file has both, or each has one of that size.
+    let vectors = descriptor.accum_offset().map_or(all, |n| all.min(n as u16));
+    let accumulators = descriptor.accum_offset().map_or(all, |n| all.saturating_sub(n as u16));
+    Registers { vectors, accumulators }
 }
 
 /// Whether waves find scratch memory without registers that say where it is.

@@ -30,11 +30,13 @@ pub enum Kind {
     MissingWait,
     /// Two operations of a pair use the same bank of registers.
     VopdBanks,
+    /// A register that the kernel descriptor does not ask for.
+    RegisterCount,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 13] = [
         Kind::OutOfBounds,
         Kind::Misaligned,
         Kind::UseAfterFree,
@@ -47,6 +49,7 @@ impl Kind {
         Kind::Deadlock,
         Kind::MissingWait,
         Kind::VopdBanks,
+        Kind::RegisterCount,
     ];
 
     /// Its name in reports.
@@ -64,6 +67,7 @@ impl Kind {
             Kind::Deadlock => "deadlock",
             Kind::MissingWait => "missing wait",
             Kind::VopdBanks => "VOPD banks",
+            Kind::RegisterCount => "register count",
         }
     }
 }

@@ -55,7 +55,7 @@ impl std::fmt::Debug for Table {
 }
 
 /// All tables.
-pub static TABLES: &[&Table] = &[&IQ4NL, &E2M1, &IQ1S, &IQ2XXS, &IQ2XS, &IQ2S, &IQ3XXS, &IQ3S];
+pub static TABLES: &[&Table] = &[&PARITY, &IQ4NL, &E2M1, &IQ1S, &IQ2XXS, &IQ2XS, &IQ2S, &IQ3XXS, &IQ3S];
 
 /// The bytes of signed numbers.
 const fn signed<const N: usize>(values: [i8; N]) -> [u8; N] {
@@ -84,6 +84,10 @@ const fn grid<const WIDTH: usize, const BYTES: usize>(packed: &[u16], bits: u32,
 
 /// Magnitudes of the IQ2 grids.
 const IQ2_VALUES: &[u8] = &[8, 25, 43];
+
+/// Bit 7 set for numbers with an odd number of bits set.
+pub static PARITY: Table =
+    Table { name: "parity", width: 1, bytes: &[0, 128, 128, 0, 128, 0, 0, 128, 128, 0, 0, 128, 0, 128, 128, 0] };
 
 /// The codes of IQ4_NL and IQ4_XS.
 pub static IQ4NL: Table = Table {

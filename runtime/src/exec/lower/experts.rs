@@ -1,7 +1,7 @@
 //! Mixtures of experts: routes, products with chosen experts' matrices, their weighed sum.
 
-use super::{Lowerer, Operand, activation, weight_type};
-use hrx_ir::graph::{Limit, Node, Op, Scoring, Tensor};
+use super::{Buf, BufData, Lowerer, Mode, Operand, activation, weight_type};
+use hrx_ir::graph::{Limit, Node, Op, Rows, Scoring, Tensor};
 use hrx_templates as kt;
 use hrx_templates::{Output, Real, RowCut, Slot};
 
@@ -45,7 +45,18 @@ impl Lowerer<'_> {
         let n = graph.cols(t) / used;
         let weight = weight_type(graph, p.weight);
         let matrices = if p.up.is_some() { 2 } else { 1 };
+        // With one token, or few outputs, there is nothing to group.
+        let many = match self.mode {
+            Mode::Decode => false,
+            Mode::Prefill => rows == Rows::Tokens,
+            Mode::Logits => true,
+        };
+        let grouped = p.routes.filter(|_| many).and_then(|routes| {
+            let cut = kt::LinearCut::grouped(&self.shape, [n, k], weight, matrices)?;
+            Some((cut, self.expert_rows(node, routes, p.n_expert)))
+        });
         let experts = kt::Experts {
+            grouped: grouped.is_some(),
             count: p.n_expert,
             used,
             routed: p.routes.is_some(),
@@ -53,7 +64,8 @@ impl Lowerer<'_> {
             own: graph.cols(p.x) != k,
             scale: p.scale.is_some(),
         };
-        let tiling = kt::LinearCut::choose(&self.shape, [n, k], weight, 1, matrices);
+        let single = || kt::LinearCut::choose(&self.shape, [n, k], weight, 1, matrices);
+        let tiling = grouped.map_or_else(single, |(cut, _)| cut);
         let request = kt::Linear {
             input: Output::F32,
             gated: p.up.map(|(up, activation)| kt::Gated { up: weight_type(graph, up), activation }),
@@ -69,12 +81,34 @@ impl Lowerer<'_> {
             Slot::NRows => Some(Operand::RowCount(rows)),
             Slot::X => Some(Operand::Buf(x)),
             Slot::Routes => routes.map(Operand::Buf),
+            Slot::ExpertRows => grouped.map(|(_, [rows, _])| Operand::Buf(rows)),
+            Slot::Counts => grouped.map(|(_, [_, counts])| Operand::Buf(counts)),
             Slot::ExpertScale => scale.map(Operand::Weight),
             Slot::Weight(0) => Some(Operand::Weight(matrix)),
             Slot::Weight(_) => up.map(Operand::Weight),
             Slot::Bias => bias.map(Operand::Weight),
             _ => None,
         });
+    }
+
+    /// For each expert the rows that go to it, and their counts: made once for all products of the same routes.
+    fn expert_rows(&mut self, node: Node, routes: Tensor, experts: u32) -> [Buf; 2] {
+        if let Some(&made) = self.expert_rows.get(&(routes, experts)) {
+            return made;
+        }
+        let (rows, used) = (self.rows(routes), self.graph.cols(routes) / 2);
+        let from = self.f32(routes);
+        let list = self.bufs.push(BufData { rows, row_bytes: 4 * experts });
+        let counts = self.bufs.push(BufData { rows: Rows::Const(1), row_bytes: 4 * experts });
+        self.step(node, kt::ExpertRows { experts, used }.into(), &|s| match s {
+            Slot::NTokens => Some(Operand::RowCount(rows)),
+            Slot::Routes => Some(Operand::Buf(from)),
+            Slot::Out => Some(Operand::Buf(list)),
+            Slot::Counts => Some(Operand::Buf(counts)),
+            _ => None,
+        });
+        self.expert_rows.insert((routes, experts), [list, counts]);
+        [list, counts]
     }
 
     /// A router.

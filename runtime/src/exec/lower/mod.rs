@@ -159,6 +159,7 @@ pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape, act
         steps: Vec::new(),
         bufs: PrimaryMap::new(),
         ropes: RopeTables::default(),
+        expert_rows: HashMap::new(),
     };
     let roots: Vec<Node> = graph.nodes.keys().filter(|n| needed.contains(n) && !l.parts.contains(n)).collect();
     l.want(output, Output::F32);
@@ -203,6 +204,8 @@ struct Lowerer<'g> {
     steps: Vec<Step>,
     bufs: PrimaryMap<Buf, BufData>,
     ropes: RopeTables,
+    /// The rows that go to each expert, and their counts, by routes and number of experts.
+    expert_rows: HashMap<(Tensor, u32), [Buf; 2]>,
 }
 
 impl<'g> Lowerer<'g> {
@@ -286,7 +289,7 @@ impl<'g> Lowerer<'g> {
         for (slot, &operand) in slots.iter().zip(&operands) {
             // States of convolutions and recurrences are the affair of one step.
             if matches!(operand, Operand::Buf(_) | Operand::Keys(_) | Operand::Values(_)) {
-                let out = matches!(slot, Slot::Out | Slot::OutCodes | Slot::OutScales | Slot::Cache);
+                let out = is_written(*slot, &request);
                 if out { writes.push(operand) } else { reads.push(operand) }
             }
         }
@@ -435,6 +438,16 @@ impl<'g> Lowerer<'g> {
             Some(s) => s.layer(),
             None => unreachable!("the graph's verifier holds caches to states"),
         }
+    }
+}
+
+/// Whether a kernel writes what an argument is.
+fn is_written(slot: Slot, request: &Request) -> bool {
+    match slot {
+        Slot::Out | Slot::OutCodes | Slot::OutScales | Slot::Cache => true,
+        // Products read what the turned routes count.
+        Slot::Counts => matches!(request, Request::ExpertRows(_)),
+        _ => false,
     }
 }
 

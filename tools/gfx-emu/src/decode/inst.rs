@@ -3,6 +3,7 @@
 use super::simple::Simple;
 use crate::exec::matrix::Product;
 use crate::exec::{LaneOp, MemOp, SaluFn, ValuFn};
+use hrx_compiler::inspect::asm::{File, Op, Operand};
 
 /// Numbers of scalar registers beyond those of the assembly's parser.
 pub mod scalar {
@@ -325,6 +326,8 @@ pub struct Mem {
     pub idxen: bool,
     /// Whether 64 bits of vaddr are an address.
     pub wide: bool,
+    /// Whether what is loaded goes to LDS, from where M0 says on, a word for each lane.
+    pub to_lds: bool,
 }
 
 /// An access of lanes to LDS.
@@ -395,6 +398,13 @@ pub enum Control {
     RoundMode(u32),
     DenormMode(u32),
     Trap,
+    /// A move in which M0 is added to the number of the source, or else of the result: so many words.
+    Relative {
+        to: u16,
+        from: SSrc,
+        words: u8,
+        source: bool,
+    },
     /// What makes writes of other workgroups visible.
     Acquire,
     Time(u16, u8),
@@ -426,4 +436,36 @@ pub struct Inst {
     pub class: u8,
     /// Bytes from the start of the code.
     pub offset: u32,
+    /// How many registers there must be for those that it names.
+    pub needs: Registers,
+}
+
+/// Numbers of registers.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Registers {
+    pub vectors: u16,
+    pub accumulators: u16,
+}
+
+impl Registers {
+    /// What an instruction's text names.
+    pub fn named(ops: &[Op]) -> Registers {
+        let mut needs = Registers::default();
+        for regs in ops.iter().flat_map(|op| &op.operands).filter_map(Operand::regs) {
+            let count = regs.first + regs.count;
+            match regs.file {
+                File::V => needs.vectors = needs.vectors.max(count),
+                File::A => needs.accumulators = needs.accumulators.max(count),
+                // Their count is rounded up to what there is at most.
+                File::S => {}
+            }
+        }
+        needs
+    }
+
+    /// What of it is more than there is.
+    pub fn beyond(self, there: Registers) -> Option<(&'static str, u16, u16)> {
+        let all = [("v", self.vectors, there.vectors), ("a", self.accumulators, there.accumulators)];
+        all.into_iter().find(|(_, needs, has)| needs > has)
+    }
 }

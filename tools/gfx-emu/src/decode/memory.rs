@@ -2,6 +2,7 @@
 
 use super::Result;
 use super::inst::{Body, Control, Ds, Lanes, Mem, Reg, SSrc, Space, Ty};
+use super::simple::SPREAD;
 use super::source::{scalar_register, scalar_source, source, vector_register};
 use crate::exec::LaneOp;
 use crate::exec::memop::{self, MemOp};
@@ -34,19 +35,22 @@ pub fn memory(op: &Op) -> Result<Option<Body>> {
     let Some((rest, space)) = SPACES.iter().find_map(|(start, s)| Some((name.strip_prefix(start)?, *s))) else {
         return Ok(None);
     };
-    if op.has("lds") || rest.contains("lds") || op.has("tfe") || op.has("swz") {
-        return Err("loads to LDS, with status or swizzled".into());
+    if op.has("tfe") || op.has("swz") {
+        return Err("accesses with status or swizzled".into());
     }
+    let to_lds = op.has("lds") || rest.contains("load_lds_");
     let returns = ["glc", "sc0"].iter().any(|m| op.has(m)) || op.modifiers.iter().any(|m| m.contains("RETURN"));
     let memop = if let Some(rest) = rest.strip_prefix("load_") {
-        memop::load(rest)
+        memop::load(rest.strip_prefix("lds_").unwrap_or(rest))
+    } else if to_lds {
+        None
     } else if let Some(rest) = rest.strip_prefix("store_") {
         memop::store(rest)
     } else {
         rest.strip_prefix("atomic_").and_then(|rest| memop::atomic(rest, returns))
     };
     let memop = memop.ok_or_else(|| format!("no access {name}"))?;
-    let access = if space == Space::Buffer { buffer(op, memop) } else { addressed(op, memop, space) };
+    let access = if space == Space::Buffer { buffer(op, memop, to_lds) } else { addressed(op, memop, space, to_lds) };
     access.map(|m| Some(Body::Mem(Box::new(m))))
 }
 
@@ -62,11 +66,12 @@ fn is_off(w: Option<&Written>) -> bool {
     w.is_some_and(|w| matches!(&w.base, Base::Name(n) if n == "off"))
 }
 
-fn buffer(op: &Op, memop: MemOp) -> Result<Mem> {
-    let data = register(op, 0)?;
-    let vaddr = if is_off(op.written.get(1)) { None } else { Some(register(op, 1)?) };
-    let resource = op.written.get(2).and_then(scalar_register).ok_or("no resource")?.0;
-    let soffset = scalar_source(op.written.get(3).ok_or("no offset")?, 1, false)?;
+fn buffer(op: &Op, memop: MemOp, to_lds: bool) -> Result<Mem> {
+    // What goes to LDS has no register.
+    let (data, at) = if to_lds { (SPREAD, 0) } else { (register(op, 0)?, 1) };
+    let vaddr = if is_off(op.written.get(at)) { None } else { Some(register(op, at)?) };
+    let resource = op.written.get(at + 1).and_then(scalar_register).ok_or("no resource")?.0;
+    let soffset = scalar_source(op.written.get(at + 2).ok_or("no offset")?, 1, false)?;
     Ok(Mem {
         space: Space::Buffer,
         op: memop,
@@ -79,15 +84,20 @@ fn buffer(op: &Op, memop: MemOp) -> Result<Mem> {
         offen: op.has("offen"),
         idxen: op.has("idxen"),
         wide: false,
+        to_lds,
     })
 }
 
-fn addressed(op: &Op, memop: MemOp, space: Space) -> Result<Mem> {
+fn addressed(op: &Op, memop: MemOp, space: Space, to_lds: bool) -> Result<Mem> {
     // Results come first, if there are any; then the address, data, and what is added.
-    let has_result = matches!(memop, MemOp::Load { .. } | MemOp::Atomic { returns: true, .. });
+    let has_result = matches!(memop, MemOp::Load { .. } | MemOp::Atomic { returns: true, .. }) && !to_lds;
     let has_data = !matches!(memop, MemOp::Load { .. });
     let mut at = 0;
-    let dst = if has_result { register(op, 0)? } else { 0 };
+    let dst = match has_result {
+        true => register(op, 0)?,
+        false if to_lds => SPREAD,
+        false => 0,
+    };
     at += usize::from(has_result);
     let vaddr = if is_off(op.written.get(at)) { None } else { Some(register(op, at)?) };
     at += 1;
@@ -112,6 +122,7 @@ fn addressed(op: &Op, memop: MemOp, space: Space) -> Result<Mem> {
         offen: false,
         idxen: false,
         wide: space != Space::Scratch && saddr.is_none(),
+        to_lds,
     })
 }
 

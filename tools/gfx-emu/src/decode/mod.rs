@@ -89,6 +89,7 @@ impl Code {
                 body: body.unwrap_or_else(|reason| Body::Unknown(reason.into())),
                 class: class::class(inst.name()) as u8,
                 offset: line.offset as u32,
+                needs: Registers::named(&inst.ops),
             });
             code.texts.push(line.text);
         }

@@ -34,7 +34,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("v_fma_legacy_f16", "v_fma_f16"),
     ("v_div_fixup_legacy_f16", "v_div_fixup_f16"),
     ("v_sub_co_i32", "v_sub_i32"),
-    ("v_cvt_norm_", "v_cvt_pknorm_"),
+    ("v_cvt_pk_norm_", "v_cvt_pknorm_"),
     ("s_quadmask", "s_quadmask"),
 ];
 

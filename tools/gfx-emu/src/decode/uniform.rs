@@ -117,6 +117,10 @@ fn control(op: &Op, word: u32, next: u32) -> Result<Option<Control>> {
             Some(u16::MAX) => Control::BarrierWait,
             _ => return Err("a barrier that is not the workgroup's".into()),
         },
+        "s_movrels_b32" | "s_movrels_b64" | "s_movreld_b32" | "s_movreld_b64" => {
+            let words = if op.name.ends_with("64") { 2 } else { 1 };
+            Control::Relative { to: pair(0)?, from: source(1, words)?, words, source: op.name.contains("rels") }
+        }
         "s_getpc_b64" => Control::GetPc(pair(0)?),
         "s_setpc_b64" => Control::SetPc(source(0, 2)?),
         "s_swappc_b64" => Control::SwapPc(pair(0)?, source(1, 2)?),

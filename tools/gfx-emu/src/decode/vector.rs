@@ -185,6 +185,15 @@ const LANE_OPS: &[(&str, LaneOp, usize)] = &[
     ("v_permlane32_swap_b32", LaneOp::Swap32, 1),
     ("v_permlane16_swap_b32", LaneOp::Swap16, 1),
     ("v_swap_b32", LaneOp::Swap, 1),
+    ("v_movrels_b32", LaneOp::Relative { from: true, to: false, apart: false }, 1),
+    ("v_movreld_b32", LaneOp::Relative { from: false, to: true, apart: false }, 1),
+    ("v_movrelsd_b32", LaneOp::Relative { from: true, to: true, apart: false }, 1),
+    ("v_movrelsd_2_b32", LaneOp::Relative { from: true, to: true, apart: true }, 1),
+    ("v_s_rcp_f16", LaneOp::Special("v_rcp_f16"), 1),
+    ("v_s_rsq_f16", LaneOp::Special("v_rsq_f16"), 1),
+    ("v_s_sqrt_f16", LaneOp::Special("v_sqrt_f16"), 1),
+    ("v_s_exp_f16", LaneOp::Special("v_exp_f16"), 1),
+    ("v_s_log_f16", LaneOp::Special("v_log_f16"), 1),
     ("v_s_rcp_f32", LaneOp::Special("v_rcp_f32"), 1),
     ("v_s_rsq_f32", LaneOp::Special("v_rsq_f32"), 1),
     ("v_s_sqrt_f32", LaneOp::Special("v_sqrt_f32"), 1),
@@ -204,7 +213,7 @@ fn lanes(op: &Op) -> Result<Option<Lanes>> {
     for (at, src) in src.iter_mut().enumerate().take(sources) {
         *src = source(op.written.get(at + 1).ok_or("too few operands")?, Ty::W)?;
         src.plain();
-        if !src.plain {
+        if !src.plain || op.encoding.contains("dpp") || op.encoding.contains("sdwa") {
             return Err("a changed operand of a move between lanes".into());
         }
     }

@@ -2,7 +2,7 @@
 
 use super::MemOp;
 use super::access::{device, put, put_old};
-use super::flat::{Lines, before, issue, scratch};
+use super::flat::{Lines, before, issue, scratch, through};
 use super::scalar::value;
 use crate::decode::Mem;
 use crate::run::{Context, PRIVATE_APERTURE, Wave, each};
@@ -99,6 +99,9 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
         outside(w, cx, m, lane, address, &inside);
     }
     lines.count(cx);
+    if m.to_lds {
+        through(w, cx, m);
+    }
     issue(w, cx, m, false);
 }
 

@@ -1,7 +1,7 @@
 //! Jumps, barriers, waits, hardware registers.
 
 use super::scalar::{look, value};
-use crate::decode::{Code, Control, Counter, Waits, When, scalar};
+use crate::decode::{Code, Control, Counter, SSrc, Waits, When, scalar};
 use crate::report::Kind;
 use crate::run::{Context, State, Wave};
 
@@ -96,6 +96,7 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, control: &Control) -> Next {
             w.mode = w.mode & !0xf0 | mode << 4;
             Next::Follows
         }
+        Control::Relative { to, from, words, source } => relative(w, cx, (*to, *words), *from, *source),
         Control::Trap => cx.unknown("the kernel traps"),
         Control::Acquire => {
             w.acquired = true;
@@ -107,6 +108,29 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, control: &Control) -> Next {
             Next::Follows
         }
     }
+}
+
+/// A move of scalars, M0 added to the number of one of them.
+fn relative(w: &mut Wave, cx: &mut Context<'_>, (to, words): (u16, u8), from: SSrc, source: bool) -> Next {
+    cx.known_scalar(w, scalar::M0, 1, "which register");
+    let by = w.s[scalar::M0 as usize];
+    let moved = |register: u16| {
+        let at = u64::from(register) + u64::from(by);
+        (at + u64::from(words) <= scalar::VCC.into()).then_some(at as u16)
+    };
+    let (to, from) = match from {
+        SSrc::Reg(first, words) if source => (Some(to), moved(first).map(|first| SSrc::Reg(first, words))),
+        from => (moved(to), Some(from)),
+    };
+    let (Some(to), Some(from)) = (to, from) else {
+        cx.report(Kind::RegisterCount, None, || format!("a scalar register that is {by} further"));
+        return Next::Follows;
+    };
+    let unknown = look(w, cx, from);
+    cx.waited_scalar(w, to, words.into());
+    w.set_scalar(to, words, value(w, from));
+    w.set_unknown_scalar(to, words, unknown);
+    Next::Follows
 }
 
 fn nowhere(cx: &mut Context<'_>) -> Next {

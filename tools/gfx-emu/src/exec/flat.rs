@@ -43,7 +43,21 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
         }
     }
     lines.count(cx);
+    if m.to_lds {
+        through(w, cx, m);
+    }
     issue(w, cx, m, to_lds);
+}
+
+/// Stores to LDS what active lanes have loaded: from where M0 and the offset say on, a place for each lane.
+pub fn through(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
+    cx.known_scalar(w, scalar::M0, 1, "an address");
+    let first = (w.s[scalar::M0 as usize] & 0xffff).wrapping_add(m.offset as u32);
+    let bytes = m.op.bytes().max(4);
+    let store = MemOp::Store { bytes: bytes as u8, high: false };
+    for lane in each(w.exec()) {
+        lds::one(w, cx, lane, first.wrapping_add(bytes * lane), store, 0, [m.dst; 2]);
+    }
 }
 
 /// Cache lines that a wave's access touches.
@@ -105,7 +119,7 @@ pub fn before(w: &Wave, cx: &mut Context<'_>, m: &Mem) {
         cx.waited(w, first, count);
         cx.known(w, first, count, exec, "what is stored");
     }
-    if let Some((first, count)) = dst {
+    if let Some((first, count)) = dst.filter(|_| !m.to_lds) {
         cx.waited_load(w, first, count, Counter::Load);
     }
 }
@@ -120,7 +134,7 @@ pub fn issue(w: &mut Wave, cx: &Context<'_>, m: &Mem, to_lds: bool) {
         _ => Counter::Load,
     };
     let operation = w.pending.issue(counter);
-    if let Some((first, count)) = dst {
+    if let Some((first, count)) = dst.filter(|_| !m.to_lds) {
         w.pending.load_vector(first, count, operation);
     }
 }

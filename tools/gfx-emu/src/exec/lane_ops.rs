@@ -2,7 +2,7 @@
 
 use super::scalar::look;
 use super::valu;
-use crate::decode::{Counter, Lanes, Reg, SSrc, VSrc};
+use crate::decode::{ACCUMULATORS, Counter, Lanes, Reg, SSrc, VSrc, scalar};
 use crate::run::{Context, Wave, each};
 
 /// Which move.
@@ -31,6 +31,13 @@ pub enum LaneOp {
     ForwardPermute,
     /// ds_swizzle.
     Swizzle,
+    /// A move in which M0 is added to the number of the source, of the result or of both; of the last, each has an own
+    /// half of M0.
+    Relative {
+        from: bool,
+        to: bool,
+        apart: bool,
+    },
     /// An operation of vectors on scalars.
     Special(&'static str),
 }
@@ -68,7 +75,7 @@ fn waits(w: &Wave, cx: &mut Context<'_>, l: &Lanes) {
 /// Runs a move.
 #[inline(never)]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, l: &Lanes) {
-    if cx.check() {
+    if cx.check() && !matches!(l.op, LaneOp::Relative { .. }) {
         waits(w, cx, l);
     }
     let (a, lost) = lanes(w, &l.src[0]);
@@ -104,6 +111,12 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, l: &Lanes) {
             }
         }
         (LaneOp::Swap | LaneOp::Swap16 | LaneOp::Swap32, Reg::V(to)) => swap(w, l, to, exec),
+        (LaneOp::Relative { from, to: moved, apart }, Reg::V(to)) => {
+            let m0 = w.s[scalar::M0 as usize];
+            cx.known_scalar(w, scalar::M0, 1, "which register");
+            let (source, result) = if apart { (m0 & 0x3ff, m0 >> 16 & 0x3ff) } else { (m0, m0) };
+            relative(w, cx, l, [if from { source } else { 0 }, if moved { result } else { 0 }], to);
+        }
         (_, Reg::V(to)) => {
             let sources = Sources { a, b, c: lanes(w, &l.src[2]).0, lost, lost_b, exec };
             permute(w, l, to, &sources);
@@ -115,6 +128,39 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, l: &Lanes) {
     {
         let operation = w.pending.issue(Counter::Lds);
         w.pending.load_vector(to, 1, operation);
+    }
+}
+
+/// A move between registers whose numbers have something added.
+fn relative(w: &mut Wave, cx: &mut Context<'_>, l: &Lanes, [from, to]: [u32; 2], first: u16) {
+    let there = cx.launch.registers.vectors.min(ACCUMULATORS);
+    let moved = |register: u16, by: u32| {
+        let at = u64::from(register) + u64::from(by);
+        if at < there.into() { Ok(at as u16) } else { Err(at) }
+    };
+    let source = match l.src[0].reg {
+        Reg::V(register) => moved(register, from).map(|register| VSrc { reg: Reg::V(register), ..l.src[0].clone() }),
+        _ => Ok(l.src[0].clone()),
+    };
+    let (source, to) = match (source, moved(first, to)) {
+        (Ok(source), Ok(to)) => (source, to),
+        (Err(at), _) | (_, Err(at)) => {
+            let message = || format!("v{at} by M0, where there are {there}");
+            cx.report(crate::Kind::RegisterCount, None, message);
+            return;
+        }
+    };
+    if cx.check() {
+        waits(
+            w,
+            cx,
+            &Lanes { dst: Reg::V(to), src: [source.clone(), l.src[1].clone(), l.src[2].clone()], ..l.clone() },
+        );
+    }
+    let (values, lost) = lanes(w, &source);
+    for lane in each(w.exec()) {
+        w.set_lane(to, lane, values[lane as usize]);
+        w.unknown_v[to as usize] |= (lost >> lane & 1) << lane;
     }
 }
 

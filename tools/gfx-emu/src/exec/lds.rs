@@ -5,7 +5,7 @@ use super::access::{Words, combined, put, put_old, registers, stored};
 use crate::check::banks::conflicts;
 use crate::decode::{Counter, Ds};
 use crate::report::Kind;
-use crate::run::{Context, Wave, each};
+use crate::run::{Between, Context, Wave, each};
 
 /// Runs an access.
 #[inline(never)]
@@ -100,6 +100,9 @@ pub fn one(w: &mut Wave, cx: &mut Context<'_>, lane: u32, at: u32, op: MemOp, ds
         } else {
             cx.shadow.note(at, bytes, wave, epoch, writes, reads)
         };
+        if w.signalled > 0 {
+            cx.between.push(Between { at, bytes, wave, atomic, writes, reads });
+        }
         if let Some((verb, other)) = found.race.filter(|_| cx.waves > 1) {
             let other = if other > 31 { "another wave".into() } else { format!("wave {other}") };
             let message = || format!("{bytes} bytes at {at} of LDS that {other} {verb} since the last barrier");

@@ -114,6 +114,9 @@ const ATOMICS: &[(&str, AtomicFn)] = &[
     ("xor", |o, x, _| o ^ x),
     ("swap", |_, x, _| x),
     ("cmpswap", |o, x, c| if o == c { x } else { o }),
+    // Two operands: bits to clear and bits to set; where to wrap, and what to add below.
+    ("mskor", |o, x, c| o & !x | c),
+    ("wrap", |o, x, c| if o >= x { o - x } else { o + c }),
     ("csub", |o, x, _| o.saturating_sub(x)),
     ("cond_sub", |o, x, _| if o >= x { o - x } else { o }),
     ("add_f32", |o, x, _| (f(o) + f(x)).to_bits().into()),
@@ -163,5 +166,10 @@ pub fn atomic(rest: &str, returns: bool) -> Option<MemOp> {
         (verb, _) => verb.to_owned(),
     };
     let &(found, f) = ATOMICS.iter().find(|(n, _)| *n == name)?;
-    Some(MemOp::Atomic { f, words: if wide { 2 } else { 1 }, compares: found == "cmpswap", returns })
+    Some(MemOp::Atomic {
+        f,
+        words: if wide { 2 } else { 1 },
+        compares: ["cmpswap", "mskor", "wrap"].contains(&found),
+        returns,
+    })
 }

@@ -2,7 +2,7 @@
 
 use super::wave::{Wave, each};
 use crate::check::lds::LdsShadow;
-use crate::decode::{Code, Counter};
+use crate::decode::{Code, Counter, Registers};
 use crate::exec::Next;
 use crate::memory::{Accessor, Allocation, Table, Tag, find};
 use crate::report::{Counters, Kind, Report};
@@ -26,6 +26,21 @@ pub struct Launch {
     pub number: u32,
     pub generation: hrx_compiler::hsaco::Generation,
     pub fnuz: bool,
+    /// Registers that the kernel descriptor asks for.
+    pub registers: Registers,
+    /// Whether any instruction names others.
+    pub beyond: bool,
+}
+
+/// An access to LDS after a wave has signalled that it came to a barrier, and before it waits there.
+#[derive(Clone, Copy, Debug)]
+pub struct Between {
+    pub at: u32,
+    pub bytes: u32,
+    pub wave: u32,
+    pub atomic: bool,
+    pub writes: bool,
+    pub reads: bool,
 }
 
 /// Faults so far: the first of each kind at each instruction.
@@ -41,6 +56,8 @@ pub struct Context<'a> {
     pub epoch: u32,
     /// Waves that have signalled since.
     pub signals: u32,
+    /// Accesses to LDS of waves that have signalled and not waited: others need not wait for them.
+    pub between: Vec<Between>,
     pub workgroup: [u32; 3],
     /// Its number in the grid.
     pub linear: u64,
@@ -68,6 +85,7 @@ impl<'a> Context<'a> {
             shadow: LdsShadow::new(lds),
             epoch: 0,
             signals: 0,
+            between: Vec::new(),
             workgroup: [0; 3],
             linear: 0,
             reports: Reports::new(),
@@ -148,6 +166,15 @@ impl<'a> Context<'a> {
         {
             let message = || format!("s{register} is still loaded ({})", counter_name(counter));
             self.report(Kind::MissingWait, None, message);
+        }
+    }
+
+    /// Reports registers that the kernel does not have.
+    #[cold]
+    pub fn counted(&mut self, needs: Registers) {
+        if let Some((file, needs, has)) = needs.beyond(self.launch.registers) {
+            let message = || format!("{file}{}, where the descriptor asks for {has}", needs - 1);
+            self.report(Kind::RegisterCount, None, message);
         }
     }
 

@@ -66,7 +66,8 @@ impl Entry<'_> {
         let bit = |name: &str, otherwise: u32| self.descriptor.field(name).unwrap_or(otherwise);
         let clamp = mode::DX10_CLAMP * bit("enable_dx10_clamp", 1);
         let ieee = mode::IEEE * bit("enable_ieee_mode", 0);
-        self.descriptor.rsrc1 >> 12 & 0xff | clamp | ieee | (mode::FP16_OVFL * bit("fp16_ovfl", 0))
+        let overflow = mode::FP16_OVFL * bit("fp16_ovfl", 0);
+        self.descriptor.rsrc1 >> 12 & 0xff | clamp | ieee | overflow
     }
 
     /// Sets a wave up.

@@ -4,7 +4,7 @@ mod context;
 mod entry;
 mod wave;
 
-pub use context::{Context, Launch, PRIVATE_APERTURE, SHARED_APERTURE};
+pub use context::{Between, Context, Launch, PRIVATE_APERTURE, SHARED_APERTURE};
 pub use entry::Entry;
 pub use wave::{State, Wave, each};
 
@@ -117,6 +117,7 @@ impl Job<'_> {
         cx.linear = linear;
         cx.epoch = 0;
         cx.signals = 0;
+        cx.between.clear();
         cx.waves = waves.len() as u32;
         cx.lds.fill(0xA5);
         cx.shadow.reset();
@@ -166,6 +167,7 @@ impl Job<'_> {
     fn turn(&self, cx: &mut Context<'_>, w: &mut Wave, most: u64) -> Result<u64, Error> {
         let code = &self.launch.code;
         cx.wave = w.number;
+        let beyond = self.launch.beyond;
         let mut left = most;
         let mut pc = w.pc;
         while left > 0 {
@@ -173,6 +175,9 @@ impl Job<'_> {
                 return Err(self.unknown(pc, "execution runs beyond the code".into()));
             };
             cx.pc = pc;
+            if beyond {
+                cx.counted(inst.needs);
+            }
             cx.counters.issued[inst.class as usize] += 1;
             left -= 1;
             match step(w, cx, inst) {
@@ -259,6 +264,14 @@ fn release_split(cx: &mut Context<'_>, waves: &mut [Wave], alive: usize) -> bool
     }
     cx.signals = 0;
     cx.epoch += 1;
+    // What waves did after they signalled may come after the barrier as well.
+    for b in std::mem::take(&mut cx.between) {
+        if b.atomic {
+            cx.shadow.note_atomic(b.at, b.bytes, b.wave, cx.epoch);
+        } else {
+            cx.shadow.note(b.at, b.bytes, b.wave, cx.epoch, b.writes, b.reads);
+        }
+    }
     for w in waves.iter_mut().filter(|w| w.state != State::Ended) {
         w.signalled -= 1;
         w.state = State::Ready;

@@ -101,3 +101,39 @@ fn permutations() {
     let counts = moved("gfx1100", "v_mbcnt_lo_u32_b32 v3, 0x0f0f0f0f, 0");
     assert!((0..32).all(|l| counts[l] == (0x0f0f_0f0f_u32 & ((1_u64 << l) - 1) as u32).count_ones()));
 }
+
+#[test]
+fn registers_by_numbers() {
+    // v4 to v7 hold the lane's number and 100, 200, 300, 400 more.
+    let fill: String = (0..4).map(|r| format!("v_add_nc_u32 v{}, {:#x}, v0; ", 4 + r, 100 * (r + 1))).collect();
+    let want = |more: u32| (0..32).map(|l| l + more).collect::<Vec<_>>();
+    assert_eq!(moved("gfx1100", &format!("{fill}s_mov_b32 m0, 2; v_movrels_b32 v3, v4")), want(300));
+    let to = format!("{fill}s_mov_b32 m0, 1; v_movreld_b32 v4, v7; v_mov_b32 v3, v5");
+    assert_eq!(moved("gfx1100", &to), want(400));
+    let both = format!("{fill}s_mov_b32 m0, 1; v_movrelsd_b32 v5, v4; v_mov_b32 v3, v6");
+    assert_eq!(moved("gfx1100", &both), want(200));
+    let apart = format!("{fill}s_mov_b32 m0, 0x20003; v_movrelsd_2_b32 v4, v4; v_mov_b32 v3, v6");
+    assert_eq!(moved("gfx1100", &apart), want(400));
+    // The same of scalars.
+    let scalars = "s_mov_b32 s20, 7; s_mov_b32 s21, 8; s_mov_b32 m0, 1; ";
+    let from = format!("{scalars}s_movrels_b32 s22, s20; v_mov_b32 v3, s22");
+    assert_eq!(moved("gfx1100", &from), vec![8; 32]);
+    let to = format!("{scalars}s_movreld_b32 s21, s20; v_mov_b32 v3, s22");
+    assert_eq!(moved("gfx1100", &to), vec![7; 32]);
+}
+
+#[test]
+fn loads_to_lds() {
+    // Lanes' words to LDS from 256 on; each reads its neighbour's.
+    let text = "s_load_dwordx4 s[4:7], s[0:1], 0x0\nv_and_b32 v0, 0x3ff, v0\nv_lshlrev_b32 v1, 2, v0\n\
+                v_xor_b32 v2, 4, v1\ns_mov_b32 m0, 0xf8\ns_waitcnt lgkmcnt(0)\n\
+                global_load_lds_dword v1, s[4:5] offset:8\ns_waitcnt vmcnt(0)\n\
+                ds_read_b32 v3, v2 offset:256\ns_waitcnt lgkmcnt(0)\nglobal_store_dword v1, v3, s[6:7]\n";
+    let shape = Shape { lds: 1024, kernarg: 16, ..Shape::of("gfx942") };
+    let mut bench = Bench::new("gfx942");
+    bench.words(&(0..66).collect::<Vec<u32>>());
+    let out = bench.room(256);
+    let run = bench.launch(&assemble(shape, text), 1, 64).expect("runs");
+    assert!(run.reports.is_empty(), "{:#?}", run.reports);
+    assert_eq!(bench.read(out, 64), (0..64).map(|l| (l ^ 1) + 2).collect::<Vec<u32>>());
+}

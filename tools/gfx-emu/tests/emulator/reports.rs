@@ -180,6 +180,34 @@ fn barriers_that_lanes_or_waves_miss() {
 }
 
 #[test]
+fn lds_races_with_what_comes_after_a_signal() {
+    // A wave's store after it signalled, and another's load after the barrier: nothing orders them.
+    let head = "v_lshlrev_b32 v1, 2, v0\nv_xor_b32 v2, 0x80, v1\n";
+    let load = "ds_load_b32 v3, v2\ns_wait_dscnt 0\n";
+    let store = "ds_store_b32 v1, v0\ns_wait_dscnt 0\n";
+    let (signal, wait) = ("s_barrier_signal -1\n", "s_barrier_wait -1\n");
+    let shape = Shape { lds: 256, ..Shape::of("gfx1201") };
+    let wrong = [head, signal, store, wait, load].concat();
+    let right = [head, store, signal, wait, load].concat();
+    planted(Kind::LdsRace, shape, 64, &wrong, &right);
+    // A lane's own words are no matter.
+    let own = [head, signal, store, wait, "ds_load_b32 v3, v1\ns_wait_dscnt 0\n"].concat();
+    let found = run_with(shape, &own, 1, 64);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn registers_beyond_the_count() {
+    // The descriptor asks for 128.
+    planted(Kind::RegisterCount, Shape::of(RDNA3), 32, "v_mov_b32 v128, 0\n", "v_mov_b32 v127, 0\n");
+    let found = run_with(Shape::of(RDNA3), "s_branch 1\nv_mov_b32 v200, 0\n", 1, 32);
+    assert!(found.is_empty(), "it is not reached: {found:#?}");
+    let accumulators = |n: u32| format!("v_accvgpr_write_b32 a{n}, 0\n");
+    let shape = Shape::of("gfx942");
+    planted(Kind::RegisterCount, shape, 64, &accumulators(128), &accumulators(127));
+}
+
+#[test]
 fn waits_for_what_never_comes() {
     let shape = Shape::of("gfx1201");
     planted(Kind::Deadlock, shape, 64, "s_barrier_wait -1\n", "s_barrier_signal -1\ns_barrier_wait -1\n");
@@ -248,10 +276,10 @@ fn unknown_instructions_are_errors_when_they_are_reached() {
     let skipped =
         assemble(Shape::of(RDNA3), "s_branch 1\ns_ttracedata\ns_trap 2\ns_nop 0\n".replace("s_trap 2\n", "").as_str());
     assert!(bench.launch(&skipped, 1, 32).is_ok());
-    let reached = assemble(Shape::of(RDNA3), "v_movrels_b32 v0, v1\n");
+    let reached = assemble(Shape::of(RDNA3), "v_swaprel_b32 v0, v1\n");
     let error = bench.launch(&reached, 1, 32).expect_err("not known");
     assert!(matches!(error, Error::Instruction { .. }), "{error}");
-    assert!(error.to_string().contains("v_movrels_b32"), "{error}");
+    assert!(error.to_string().contains("v_swaprel_b32"), "{error}");
 }
 
 #[test]

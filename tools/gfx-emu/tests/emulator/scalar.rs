@@ -173,11 +173,11 @@ const ARITHMETIC: &[(&str, Model)] = &[
     ("s_sub_u32 D32, A32, B32", |x| word(w(x.a) as i64 - w(x.b) as i64, w(x.b) > w(x.a))),
     ("s_add_i32 D32, A32, B32", |x| {
         let sum = i(x.a) + i(x.b);
-        word(sum, sum > 0x7fff_ffff || sum < -0x8000_0000)
+        word(sum, i64::from(sum as i32) != sum)
     }),
     ("s_sub_i32 D32, A32, B32", |x| {
         let difference = i(x.a) - i(x.b);
-        word(difference, difference > 0x7fff_ffff || difference < -0x8000_0000)
+        word(difference, i64::from(difference as i32) != difference)
     }),
     ("s_addc_u32 D32, A32, B32", |x| {
         let sum = w(x.a) + w(x.b) + u64::from(x.c);
@@ -193,7 +193,7 @@ const ARITHMETIC: &[(&str, Model)] = &[
     }),
     ("s_mulk_i32 D32, 0xfff3", |x| kept((i(x.d) * -13) as u64 & LOW)),
     ("s_mul_i32 D32, A32, B32", |x| kept((i(x.a) * i(x.b)) as u64 & LOW)),
-    ("s_mul_hi_u32 D32, A32, B32", |x| kept((u128::from(w(x.a)) * u128::from(w(x.b)) >> 32) as u64)),
+    ("s_mul_hi_u32 D32, A32, B32", |x| kept(((u128::from(w(x.a)) * u128::from(w(x.b))) >> 32) as u64)),
     ("s_mul_hi_i32 D32, A32, B32", |x| kept((i(x.a) * i(x.b)).div_euclid(1 << 32) as u64 & LOW)),
     ("s_abs_i32 D32, A32", |x| nonzero(i(x.a).unsigned_abs())),
     ("s_absdiff_i32 D32, A32, B32", |x| {

@@ -5,6 +5,7 @@
 //! the decoded form does not say which one the assembler wants (halves by name or by selector, a mask that is implied):
 //! the bytes that come out decide. An encoding counts as legal if LLVM assembles its own disassembly of it.
 
+mod access;
 mod draw;
 mod print;
 mod scalar;

@@ -1,12 +1,10 @@
 //! Vector instructions as assembly, from the decoded form.
 
-use super::scalar;
+use super::{access, scalar};
 use crate::decode::Context;
-use crate::decode::inst::{
-    ACCUMULATORS, Body, Dpp, Ds, Lanes, Mem, Pair, Put, Reg, Rest, Select, Space, Ty, VSrc, Valu,
-};
+use crate::decode::inst::{ACCUMULATORS, Body, Dpp, Lanes, Pair, Put, Reg, Rest, Select, Ty, VSrc, Valu};
+use crate::exec::LaneOp;
 use crate::exec::matrix::{Acc, Broadcast, Element, Product};
-use crate::exec::{LaneOp, MemOp};
 use hrx_compiler::hsaco::Generation;
 
 /// Ways to write an instruction, given its mnemonics (two of a pair).
@@ -20,8 +18,8 @@ pub fn candidates(mnemonics: &[&str], body: &Body, context: &Context<'_>, next: 
         }
         Body::Lanes(l) => lanes(l),
         Body::Matrix(p) => vec![product(p, context)],
-        Body::Mem(m) => vec![memory(m, context)],
-        Body::Ds(d) => vec![lds(one, d)],
+        Body::Mem(m) => vec![access::memory(m, context)],
+        Body::Ds(d) => vec![access::lds(one, d)],
         uniform => scalar::candidates(one, uniform, context, next),
     };
     texts.into_iter().map(|t| format!("{one} {t}")).collect()
@@ -35,6 +33,8 @@ const FREE: &[&str] = &[
     "v_mad_u32_u16",
     "v_mad_i32_i16",
     "v_pack_b32_f16",
+    "v_cvt_pk_norm_",
+    "v_cvt_pknorm_",
     "v_dot2_",
     "v_wmma_",
     "s_round_mode",
@@ -354,7 +354,7 @@ fn pairs(x: &str, y: &str, Pair { ops, .. }: &Pair, context: &Context<'_>) -> Ve
 fn lanes(l: &Lanes) -> Vec<String> {
     let count = match l.op {
         LaneOp::ReadFirst | LaneOp::Halves | LaneOp::Swap | LaneOp::Swap16 | LaneOp::Swap32 | LaneOp::Swizzle => 1,
-        LaneOp::Special(_) => 1,
+        LaneOp::Special(_) | LaneOp::Relative { .. } => 1,
         LaneOp::Permute16 { .. } => 3,
         _ => 2,
     };
@@ -410,89 +410,6 @@ fn product(p: &Product, context: &Context<'_>) -> String {
     }
     if p.clamp {
         text += " clamp";
-    }
-    text
-}
-
-fn offset(n: i64) -> String {
-    if n == 0 { String::new() } else { format!(" offset:{n}") }
-}
-
-fn memory(m: &Mem, context: &Context<'_>) -> String {
-    let words = m.op.words();
-    let old = context.generation < Generation::Gfx11;
-    let atomic_data = |compares: bool| if compares { 2 * words } else { words };
-    let vaddr = |count: u16| m.vaddr.map_or_else(|| "off".into(), |v| vector(v, count));
-    let mut operands = Vec::new();
-    let mut returns = false;
-    let data = match m.op {
-        MemOp::Load { .. } => None,
-        MemOp::Store { .. } => Some(vector(m.data, words)),
-        MemOp::Atomic { compares, returns: r, .. } => {
-            returns = r;
-            Some(vector(m.data, atomic_data(compares)))
-        }
-    };
-    let loads = matches!(m.op, MemOp::Load { .. });
-    let mut text;
-    if m.space == Space::Buffer {
-        operands.push(data.unwrap_or_else(|| vector(m.dst, words)));
-        operands.push(vaddr(1 + u16::from(m.offen && m.idxen)));
-        operands.push(scalar::register(m.saddr.unwrap_or(0), 4));
-        operands.push(scalar::source(m.soffset));
-        text = operands.join(", ");
-        text += if m.idxen { " idxen" } else { "" };
-        text += if m.offen { " offen" } else { "" };
-    } else {
-        if loads || returns {
-            operands.push(vector(m.dst, words));
-        }
-        operands.push(vaddr(1 + u16::from(m.wide)));
-        operands.extend(data);
-        if m.space != Space::Flat {
-            let base = m.saddr.map(|s| scalar::register(s, if m.space == Space::Scratch { 1 } else { 2 }));
-            operands.push(base.unwrap_or_else(|| "off".into()));
-        } else if let Some(s) = m.saddr {
-            operands.push(scalar::register(s, 2));
-        }
-        text = operands.join(", ");
-    }
-    text += &offset(m.offset);
-    if returns {
-        text += match context.generation {
-            Generation::Gfx12 => " th:TH_ATOMIC_RETURN",
-            _ if old => " sc0",
-            _ => " glc",
-        };
-    }
-    text
-}
-
-fn lds(mnemonic: &str, d: &Ds) -> String {
-    let words = d.op.words();
-    let places = if d.two { 2 } else { 1 };
-    let mut operands = Vec::new();
-    if matches!(d.op, MemOp::Load { .. } | MemOp::Atomic { returns: true, .. }) {
-        operands.push(vector(d.dst, words * places));
-    }
-    operands.extend(d.addr.map(|a| vector(a, 1)));
-    let count = match d.op {
-        MemOp::Load { .. } => 0,
-        MemOp::Store { .. } => places as usize,
-        MemOp::Atomic { compares, .. } => 1 + usize::from(compares),
-    };
-    let mut data: Vec<String> = d.data[..count].iter().map(|&r| vector(r, words)).collect();
-    // The older mnemonic has what is compared with first.
-    if mnemonic.contains("cmpst_") {
-        data.reverse();
-    }
-    operands.extend(data);
-    let mut text = operands.join(", ");
-    if d.two {
-        let scale = if mnemonic.contains("st64") || mnemonic.contains("stride64") { 64 } else { 1 } * d.op.bytes();
-        text += &format!(" offset0:{} offset1:{}", d.offsets[0] / scale, d.offsets[1] / scale);
-    } else {
-        text += &offset(d.offsets[0].into());
     }
     text
 }

@@ -150,6 +150,7 @@ fn control(mnemonic: &str, control: &Control, next: u32) -> Vec<String> {
             words(*to)
         }
         Control::GetPc(to) | Control::Time(to, 2) if mnemonic != "s_sendmsg_rtn_b64" => register(*to, 2),
+        Control::Relative { to, from, words, .. } => format!("{}, {}", register(*to, (*words).into()), source(*from)),
         Control::SetPc(from) => source(*from),
         Control::SwapPc(to, from) => format!("{}, {}", register(*to, 2), source(*from)),
         Control::Call(to, target) => format!("{}, {}", register(*to, 2), words(*target)),

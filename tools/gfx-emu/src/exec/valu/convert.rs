@@ -70,17 +70,22 @@ pub fn rows(add: Add<'_>) {
     );
     add("v_cvt_pk_u16_f32", row!(W(F a, F b) pair(u32::from(a as u16), u32::from(b as u16))));
     add("v_cvt_pk_i16_f32", row!(W(F a, F b) pair(a as i16 as u32, b as i16 as u32)));
-    for name in ["v_cvt_pknorm_i16_f32", "v_cvt_pk_norm_i16_f32"] {
-        add(
-            name,
-            row!(W(F a, F b) {
-                pair(normalised(a, -1.0, 32767.0) as u32, normalised(b, -1.0, 32767.0) as u32)
-            }),
-        );
+    macro_rules! pairs {
+        ($t:ident, $suffix:literal) => {
+            add(
+                concat!("v_cvt_pknorm_i16_", $suffix),
+                row!(W($t a, $t b) pair(normalised(a, -1.0, 32767.0) as u32, normalised(b, -1.0, 32767.0) as u32)),
+            );
+            add(
+                concat!("v_cvt_pknorm_u16_", $suffix),
+                row!(W($t a, $t b) pair(normalised(a, 0.0, 65535.0) as u32, normalised(b, 0.0, 65535.0) as u32)),
+            );
+        };
     }
-    for name in ["v_cvt_pknorm_u16_f32", "v_cvt_pk_norm_u16_f32"] {
-        add(name, row!(W(F a, F b) pair(normalised(a, 0.0, 65535.0) as u32, normalised(b, 0.0, 65535.0) as u32)));
-    }
+    pairs!(F, "f32");
+    pairs!(H, "f16");
+    add("v_cvt_norm_i16_f16", row!(I16(H a) normalised(a, -1.0, 32767.0)).clears());
+    add("v_cvt_norm_u16_f16", row!(U16(H a) normalised(a, 0.0, 65535.0) as u32).clears());
     add("v_cvt_pk_u8_f32", row!(W(F a, W b, W c) with_byte(c, b, u32::from(a.round_ties_even() as u8))));
     // 8-bit floats.
     add("v_cvt_f32_fp8", row!([env] F(W a) from_f8(a & 0xff, 4, env.fnuz)));

@@ -29,6 +29,8 @@ pub fn rows(add: Add<'_>) {
     add("v_med3_f16", row!([env] H(H a, H b, H c) med3(env.ieee, a, b, c)).arithmetic());
     add("v_maxmin_f16", row!([env] H(H a, H b, H c) min(env.ieee, max(env.ieee, a, b), c)).arithmetic());
     add("v_minmax_f16", row!([env] H(H a, H b, H c) max(env.ieee, min(env.ieee, a, b), c)).arithmetic());
+    add("v_maximumminimum_f16", row!(H(H a, H b, H c) minimum(maximum(a, b), c)).arithmetic());
+    add("v_minimummaximum_f16", row!(H(H a, H b, H c) maximum(minimum(a, b), c)).arithmetic());
     add("v_floor_f16", row!(H(H a) a.floor()).clears().arithmetic());
     add("v_ceil_f16", row!(H(H a) a.ceil()).clears().arithmetic());
     add("v_trunc_f16", row!(H(H a) a.trunc()).clears().arithmetic());

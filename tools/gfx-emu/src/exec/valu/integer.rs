@@ -141,6 +141,22 @@ pub fn rows(add: Add<'_>) {
     add("v_sad_u8", row!(W(W a, W b, W c) sad(a, b, c, 8)));
     add("v_sad_u16", row!(W(W a, W b, W c) sad(a, b, c, 16)));
     add("v_sad_u32", row!(W(W a, W b, W c) sad(a, b, c, 32)));
+    // Bytes of which the second operand has zero do not count.
+    add(
+        "v_msad_u8",
+        row!(W(W a, W b, W c) (0..4).fold(c, |sum, i| {
+            let (x, y) = (a >> (8 * i) & 0xff, b >> (8 * i) & 0xff);
+            if y == 0 { sum } else { sum.wrapping_add(x.abs_diff(y)) }
+        })),
+    );
+    // Means of bytes, rounded up where the third operand's byte is odd.
+    add(
+        "v_lerp_u8",
+        row!(W(W a, W b, W c) (0..4).fold(0, |all, i| {
+            let byte = |x: u32| x >> (8 * i) & 0xff;
+            all | ((byte(a) + byte(b) + (byte(c) & 1)) / 2) << (8 * i)
+        })),
+    );
     add("v_sad_hi_u8", row!(W(W a, W b, W c) (sad(a, b, 0, 8) << 16).wrapping_add(c)));
     add(
         "v_mbcnt_lo_u32_b32",

@@ -177,6 +177,8 @@ pub fn rows(add: Add<'_>) {
     add("v_log_f32", row!(F(F a) through_f64(a, f64::log2)));
     add("v_sin_f32", row!(F(F a) through_f64(a, |x| exact_turns(x, true))));
     add("v_cos_f32", row!(F(F a) through_f64(a, |x| exact_turns(x, false))));
+    add("v_exp_legacy_f32", row!(F(F a) through_f64(a, f64::exp2)));
+    add("v_log_legacy_f32", row!(F(F a) through_f64(a, f64::log2)));
     add("v_rcp_f64", row!(FD(FD a) 1.0 / a).arithmetic());
     add("v_rsq_f64", row!(FD(FD a) 1.0 / a.sqrt()).arithmetic());
     add("v_sqrt_f64", row!(FD(FD a) a.sqrt()).arithmetic());

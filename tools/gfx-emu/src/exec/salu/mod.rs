@@ -1,5 +1,7 @@
 //! Scalar operations: what each does to its operands and to SCC.
 
+mod float;
+
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -40,18 +42,6 @@ const fn with_dst(row: SRow) -> SRow {
     SRow { reads_dst: true, ..row }
 }
 
-const fn float(row: SRow) -> SRow {
-    SRow { float: true, ..row }
-}
-
-fn f(x: u64) -> f32 {
-    f32::from_bits(x as u32)
-}
-
-fn bits(x: f32) -> u64 {
-    x.to_bits().into()
-}
-
 /// 16 bits of a literal with its sign.
 fn short(x: u64) -> i32 {
     i32::from(x as u16 as i16)
@@ -69,7 +59,7 @@ pub static TABLE: LazyLock<HashMap<String, SRow>> = LazyLock::new(|| {
     logic(&mut add);
     bit_counts(&mut add);
     comparisons(&mut add);
-    floats(&mut add);
+    float::rows(&mut add);
     table
 });
 
@@ -473,74 +463,4 @@ fn comparisons(add: Add<'_>) {
             0
         })),
     );
-}
-
-// NaN makes a test and its contrary false: they are written as what they are.
-#[allow(clippy::double_comparisons, clippy::neg_cmp_op_on_partial_ord)]
-fn floats(add: Add<'_>) {
-    use crate::exec::number::{half, to_half};
-    use crate::exec::valu_float::{max, maximum, min, minimum};
-    add("s_add_f32", float(row(1, &[1, 1], |a, b, _, _| bits(f(a) + f(b)))));
-    add("s_sub_f32", float(row(1, &[1, 1], |a, b, _, _| bits(f(a) - f(b)))));
-    add("s_mul_f32", float(row(1, &[1, 1], |a, b, _, _| bits(f(a) * f(b)))));
-    add("s_min_f32", float(row(1, &[1, 1], |a, b, _, _| bits(min(false, f(a), f(b))))));
-    add("s_max_f32", float(row(1, &[1, 1], |a, b, _, _| bits(max(false, f(a), f(b))))));
-    add("s_minimum_f32", float(row(1, &[1, 1], |a, b, _, _| bits(minimum(f(a), f(b))))));
-    add("s_maximum_f32", float(row(1, &[1, 1], |a, b, _, _| bits(maximum(f(a), f(b))))));
-    add("s_fmac_f32", float(with_dst(row(1, &[1, 1], |a, b, d, _| bits(f(a).mul_add(f(b), f(d)))))));
-    add("s_fmaak_f32", float(row(1, &[1, 1, 1], |a, b, d, _| bits(f(a).mul_add(f(b), f(d))))));
-    add("s_fmamk_f32", float(row(1, &[1, 1, 1], |a, b, d, _| bits(f(a).mul_add(f(b), f(d))))));
-    add("s_ceil_f32", float(row(1, &[1], |a, _, _, _| bits(f(a).ceil()))));
-    add("s_floor_f32", float(row(1, &[1], |a, _, _, _| bits(f(a).floor()))));
-    add("s_trunc_f32", float(row(1, &[1], |a, _, _, _| bits(f(a).trunc()))));
-    add("s_rndne_f32", float(row(1, &[1], |a, _, _, _| bits(f(a).round_ties_even()))));
-    add("s_cvt_f32_i32", row(1, &[1], |a, _, _, _| bits(a as i32 as f32)));
-    add("s_cvt_f32_u32", row(1, &[1], |a, _, _, _| bits(a as u32 as f32)));
-    add("s_cvt_i32_f32", float(row(1, &[1], |a, _, _, _| f(a) as i32 as u32 as u64)));
-    add("s_cvt_u32_f32", float(row(1, &[1], |a, _, _, _| u64::from(f(a) as u32))));
-    add("s_cvt_f16_f32", float(row(1, &[1], |a, _, _, _| to_half(f(a)).into())));
-    add("s_cvt_f32_f16", row(1, &[1], |a, _, _, _| bits(half(a as u32))));
-    add("s_cvt_hi_f32_f16", row(1, &[1], |a, _, _, _| bits(half(a as u32 >> 16))));
-    add(
-        "s_cvt_pk_rtz_f16_f32",
-        float(row(1, &[1, 1], |a, b, _, _| {
-            let to = crate::exec::number::to_half_toward_zero;
-            (to(f(a)) | to(f(b)) << 16).into()
-        })),
-    );
-    add("s_add_f16", row(1, &[1, 1], |a, b, _, _| to_half(half(a as u32) + half(b as u32)).into()));
-    add("s_sub_f16", row(1, &[1, 1], |a, b, _, _| to_half(half(a as u32) - half(b as u32)).into()));
-    add("s_mul_f16", row(1, &[1, 1], |a, b, _, _| to_half(half(a as u32) * half(b as u32)).into()));
-    add("s_min_f16", row(1, &[1, 1], |a, b, _, _| to_half(min(false, half(a as u32), half(b as u32))).into()));
-    add("s_max_f16", row(1, &[1, 1], |a, b, _, _| to_half(max(false, half(a as u32), half(b as u32))).into()));
-    macro_rules! compared {
-        ($($name:literal: |$a:ident, $b:ident| $e:expr;)*) => {
-            $(add(concat!("s_cmp_", $name, "_f32"), float(scc(row(0, &[1, 1], |a, b, _, c| {
-                let ($a, $b) = (f(a), f(b));
-                *c = $e;
-                0
-            }))));
-            add(concat!("s_cmp_", $name, "_f16"), scc(row(0, &[1, 1], |a, b, _, c| {
-                let ($a, $b) = (half(a as u32), half(b as u32));
-                *c = $e;
-                0
-            })));)*
-        };
-    }
-    compared! {
-        "lt": |a, b| a < b;
-        "eq": |a, b| a == b;
-        "le": |a, b| a <= b;
-        "gt": |a, b| a > b;
-        "lg": |a, b| a < b || a > b;
-        "ge": |a, b| a >= b;
-        "o": |a, b| !a.is_nan() && !b.is_nan();
-        "u": |a, b| a.is_nan() || b.is_nan();
-        "nge": |a, b| !(a >= b);
-        "nlg": |a, b| !(a < b || a > b);
-        "ngt": |a, b| !(a > b);
-        "nle": |a, b| !(a <= b);
-        "neq": |a, b| a != b;
-        "nlt": |a, b| !(a < b);
-    }
 }
