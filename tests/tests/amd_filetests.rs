@@ -3,7 +3,7 @@
 
 use hrx_ir::tile::Elem;
 use hrx_templates::{
-    Activation, ArgMax, Attention, Embed, Gated, Linear, MatrixTiling, Output, Real, Request, RmsNorm, Rope,
+    Activation, ArgMax, Attention, Embed, Gated, Limit, Linear, MatrixTiling, Output, Real, Request, RmsNorm, Rope,
     RopeOutput, Rotation, RowCut, RowOp, RowsTiling, Rowwise, Template, WaveAttention, WeightType,
 };
 use hrx_tests::filetest::TestFile;
@@ -47,6 +47,7 @@ fn files() -> Vec<(&'static str, Request)> {
             Rope {
                 heads: 2,
                 head_dim: 64,
+                start: 0,
                 n_rot: 64,
                 rotation: Rotation::Neox,
                 norm: Some(Real(1e-6)),
@@ -62,6 +63,9 @@ fn files() -> Vec<(&'static str, Request)> {
                 heads: 4,
                 kv_heads: 2,
                 head_dim: 64,
+                value_dim: 64,
+                shared: false,
+                sinks: false,
                 cache: Elem::F16,
                 window: None,
                 scale: Real(0.125),
@@ -74,7 +78,8 @@ fn files() -> Vec<(&'static str, Request)> {
         ("embed_q8_0", Embed { rows: 100, k: 512, table: weight("q8_0"), scale: None, cut }.into()),
         (
             "rowwise_glu",
-            Rowwise { k: 512, op: RowOp::Glu(Activation::Silu), indexed: false, output: Output::Q8, cut }.into(),
+            Rowwise { k: 512, op: RowOp::Glu(Activation::Silu, Limit::Off), indexed: false, output: Output::Q8, cut }
+                .into(),
         ),
         ("argmax", ArgMax { k: 1000, cut }.into()),
     ]

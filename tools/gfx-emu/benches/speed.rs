@@ -8,6 +8,25 @@ use std::time::Duration;
 #[allow(dead_code)]
 mod support;
 
+/// Seconds of CPU time that this process has used, of all threads.
+fn cpu_seconds() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is there to be written.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    assert_eq!(failed, 0, "no clock of CPU time");
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// Launches for half a second of CPU time: wave instructions in each second of it. On a machine that does other work too,
+/// this says more than how long launches take; two threads on cores of their own do twice as much.
+fn per_cpu_second(launch: &mut dyn FnMut() -> u64) -> f64 {
+    let (start, mut instructions) = (cpu_seconds(), 0);
+    while cpu_seconds() - start < 0.5 {
+        instructions += launch();
+    }
+    instructions as f64 / (cpu_seconds() - start)
+}
+
 /// Instructions of a loop's body, and how often it is repeated.
 const TURNS: u32 = 2000;
 
@@ -56,6 +75,8 @@ fn speed(c: &mut Criterion) {
         let run = gpu.launch(&kernel, dispatch, &kernarg).expect("runs");
         assert!(run.reports.is_empty(), "{:#?}", run.reports);
         group.throughput(Throughput::Elements(run.counters.total()));
+        let mut launch = || gpu.launch(&kernel, dispatch, &kernarg).expect("runs").counters.total();
+        println!("{name}: {:.1} million wave instructions in a CPU second", per_cpu_second(&mut launch) * 1e-6);
         group.bench_function(*name, |b| b.iter(|| gpu.launch(&kernel, dispatch, &kernarg).expect("runs")));
     }
     group.finish();

@@ -10,9 +10,9 @@ use hrx_compiler::inspect::Class;
 use hrx_compiler::target::amd;
 use std::collections::BTreeMap;
 
-/// Encodings for each value of the high half: those with random bits, and those of vector registers with modifiers that
-/// change nothing.
-const VARIANTS: u32 = 12;
+/// Encodings for each value of the high half: those with random bits, and those of registers with modifiers that change
+/// nothing.
+const VARIANTS: u32 = 13;
 const RANDOM: u32 = 8;
 /// High halves that are disassembled at once.
 const BATCH: usize = 1024;
@@ -29,6 +29,8 @@ fn encoding(code: &mut Vec<u8>, high: u32, variant: u32, next: &dyn Fn() -> u32)
         // Halves as they are: of packed operations, and of those that have no such selectors.
         0 | 1 => (0x4040, registers | 3 << 27),
         2 => (0x0040, registers),
+        // Scalars, for what takes no others.
+        3 => (0x0040, 4 | 5 << 9 | 6 << 18),
         _ => (0x8040, registers),
     };
     const S_NOP: u32 = 0xbf80_0000;

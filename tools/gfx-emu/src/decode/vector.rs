@@ -36,6 +36,23 @@ const LOW_ALONE: &[&str] = &[
     "v_mov_b64",
 ];
 
+/// Arithmetic on whole numbers that hardware saturates and rows do not.
+const UNSATURATED: &[&str] = &[
+    "v_mad_",
+    "v_mul_",
+    "v_sad_",
+    "v_msad_",
+    "v_pk_mad_",
+    "v_pk_mul_lo_",
+    "v_add_co_",
+    "v_sub_co_",
+    "v_subrev_co_",
+    "v_add3_",
+    "v_lshl_add_",
+    "v_add_lshl_",
+    "v_xad_",
+];
+
 /// An operation on each lane.
 pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
     let name = canonical(&op.name);
@@ -98,6 +115,9 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
     let dpp = dpp(op, context.wave)?;
     let clamp = op.has("clamp");
     let whole = !matches!(row.dst, Ty::F | Ty::PF | Ty::H | Ty::PH | Ty::FD);
+    if clamp && whole && UNSATURATED.iter().any(|start| name.starts_with(start)) {
+        return Err(format!("saturation of {}", op.name));
+    }
     let straight = src.iter().all(|s| s.plain) && dpp.is_none() && put == Put::Whole;
     let chosen = name.starts_with("v_cndmask");
     let low_alone = LOW_ALONE.iter().any(|start| name.starts_with(start));

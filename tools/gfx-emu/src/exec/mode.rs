@@ -1,6 +1,6 @@
 //! What the mode register changes: subnormal operands and results, clamps, results too large for binary16.
 //!
-//! From AMD's ISA documents, section "Mode register". Of a pair of bits for subnormals, the low one keeps those of
+//! The bits are those of a kernel descriptor's FLOAT_MODE, which LLVM documents (AMDGPUUsage). Of a pair of bits for subnormals, the low one keeps those of
 //! operands and the high one those of results; bits 4 and 5 are for binary32, 6 and 7 for binary16 and binary64.
 
 use super::number::{half, to_half};

@@ -1,8 +1,8 @@
 //! Forms of matrix products: those of the chips' tables, and those that only the emulator knows.
 //!
-//! Layouts of the latter: AMD's matrix instruction calculator, and for binary64 the register groups that Composable Kernel
-//! has for it (`group_size` 1). Cycles: LLVM's SISchedule.td, passes of four cycles each. That products of xf32 round
-//! factors to ten bits of mantissa to nearest is taken from binary16's: no document says how.
+//! Layouts and cycles of the latter are held to no document: they continue the rule that those of the tables follow, blocks
+//! of four rows a lane for binary32 and one for binary64, passes of four cycles. That products of xf32 round factors to
+//! ten bits of mantissa to nearest is an assumption too. No kernel of ours uses any of them.
 
 use hrx_compiler::hsaco::Generation;
 use hrx_compiler::target::amd::{MatrixOp, MatrixType};
