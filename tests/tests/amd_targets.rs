@@ -65,7 +65,7 @@ fn requests(graph: &Graph, chip: &'static Chip) -> Result<Vec<Request>, Error> {
         weights.into_iter().flatten().all(|w| Linear::input(w) == Output::Q8)
     };
     let with_bytes = |request: &Request| match request {
-        Request::Linear(l) if matches!(l.tiling, LinearCut::Rows(_)) && quantised(l) => {
+        Request::Linear(l) if matches!(l.tiling, LinearCut::Rows(_)) && l.experts.is_none() && quantised(l) => {
             Some(Linear { input: Output::Q8, norm: None, ..l.clone() }.into())
         }
         _ => None,
