@@ -4,6 +4,8 @@
 //! variables. Launches of one stage do not depend on one another; a stage begins when the one before it has ended.
 
 mod cpu;
+pub mod cuda;
+pub mod gpu;
 pub mod hip;
 mod host;
 pub mod kfd;
@@ -13,9 +15,9 @@ mod select;
 mod slots;
 
 pub use cpu::Cpu;
-pub use hip::HipDevice;
+pub use gpu::GpuDevice;
 pub(crate) use host::HostSlices;
-pub use select::{Listed, devices, open_device};
+pub use select::{AUTO, Listed, devices, open_device};
 
 use hrx_compiler::Target;
 use hrx_ir::tile::Kernel;
@@ -66,11 +68,11 @@ pub enum DeviceError {
     },
     /// A call of the driver's library failed.
     #[error("{device}: {source}")]
-    Hip {
+    Call {
         /// The device's name.
         device: String,
         /// The call and its status.
-        source: hip::HipError,
+        source: gpu::CallError,
     },
     /// The device stopped in the middle of its work.
     #[error("{device}: {reason}")]
@@ -185,6 +187,18 @@ pub trait Recorded: Send {
     fn replay(&mut self, vars: &[i32]) -> Result<(), DeviceError>;
 }
 
+/// What makes machine code of compiled objects. May be called from several threads.
+pub trait Assembler: Sync {
+    /// All that machine code depends on beside the object: part of the key under which it is kept.
+    fn identity(&self) -> String;
+
+    /// Machine code of a kernel's object.
+    ///
+    /// # Errors
+    /// What the driver says of it.
+    fn assemble(&self, kernel: &Kernel, object: &[u8]) -> Result<Vec<u8>, DeviceError>;
+}
+
 /// A place where kernels run.
 pub trait Device: Send + Sync {
     /// What it is.
@@ -239,11 +253,35 @@ pub trait Device: Send + Sync {
     /// If the bytes leave the buffer.
     fn read(&self, buffer: &Buffer, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError>;
 
+    /// Copies inside the device. A buffer and a part of it, or two parts, may not overlap.
+    ///
+    /// # Errors
+    /// If the device fails.
+    ///
+    /// # Panics
+    /// If the buffers are not of one length.
+    fn copy(&self, from: &Buffer, to: &Buffer) -> Result<(), DeviceError>;
+
+    /// What makes machine code of compiled objects, where the device's driver does that: none where objects are it.
+    fn assembler(&self) -> Option<&dyn Assembler> {
+        None
+    }
+
     /// Makes compiled code callable. `object` is what [`hrx_compiler::compile`] made of `kernel` for this target.
     ///
     /// # Errors
     /// If the object does not hold the kernel.
     fn load(&self, kernel: &Kernel, object: &[u8]) -> Result<KernelId, DeviceError>;
+
+    /// As [`load`](Device::load), with the machine code that the device's [assembler](Device::assembler) made of the
+    /// object, now or in an earlier process.
+    ///
+    /// # Errors
+    /// As [`load`](Device::load).
+    fn load_assembled(&self, kernel: &Kernel, object: &[u8], machine_code: &[u8]) -> Result<KernelId, DeviceError> {
+        let _ = machine_code;
+        self.load(kernel, object)
+    }
 
     /// Records stages of launches.
     ///

@@ -11,6 +11,7 @@
 //! * [`schedule`]: a step's stage follows from what it reads. Steps of one stage run side by side.
 //! * [`plan`]: buffers whose lifetimes do not meet share memory.
 //! * [`objects`]: kernels to objects, from the cache or the compiler.
+//! * [`machine_code`]: objects to machine code, where the device's driver makes that.
 //! * [`kernels`]: requests to kernels loaded on a device.
 //! * [`program`]: all of it for one kind of step, recorded on a device.
 //! * [`drafts`]: the programs of a session before they are recorded.
@@ -19,6 +20,7 @@
 pub mod drafts;
 pub mod kernels;
 pub mod lower;
+pub mod machine_code;
 pub mod model_kernels;
 pub mod objects;
 pub mod plan;

@@ -5,34 +5,34 @@
 //! changes from step to step being in memory; so a graph is good for as long as the variables are the same, which in
 //! generation is always. The second replay in a row with the same variables captures one.
 
-use super::api::{CAPTURE_THREAD_LOCAL, Graphs, Handle, HipError, LAUNCH_BUFFER, LAUNCH_END, LAUNCH_SIZE, made};
+use super::call::{CallError, Handle};
 use super::context::Context;
-use super::kernel::HipKernel;
-use super::library::Library;
+use super::driver::Driver;
+use super::kernel::GpuKernel;
+use super::shared::Graphs;
 use crate::device::slots::Slots;
 use crate::device::{Arg, DeviceError, Recorded};
 use crate::exec::Warn;
 use hrx_compiler::LARGEST_VIEW;
-use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// The most workgroups along the second and third axis of a grid.
 const MOST_YZ: u64 = 65_535;
 
 /// A launch with its arguments as the kernel reads them.
-pub(super) struct HipLaunch {
-    kernel: Arc<HipKernel>,
+pub(super) struct GpuLaunch {
+    kernel: Arc<GpuKernel>,
     slots: Slots,
     /// In words, so that it is aligned.
     arguments: Vec<u64>,
     grid: [u32; 3],
 }
 
-impl HipLaunch {
-    pub(super) fn new(kernel: Arc<HipKernel>, args: Vec<Arg>) -> Result<HipLaunch, DeviceError> {
+impl GpuLaunch {
+    pub(super) fn new(kernel: Arc<GpuKernel>, args: Vec<Arg>) -> Result<GpuLaunch, DeviceError> {
         let slots = Slots::new(&kernel.shape, args)?;
         let arguments = vec![0; kernel.layout.bytes.div_ceil(8)];
-        Ok(HipLaunch { kernel, slots, arguments, grid: [0; 3] })
+        Ok(GpuLaunch { kernel, slots, arguments, grid: [0; 3] })
     }
 
     /// Sets the variables.
@@ -53,27 +53,15 @@ impl HipLaunch {
         Ok(())
     }
 
-    /// Puts the launch into a stream. HIP copies the arguments.
-    fn launch(&self, library: &Library, stream: Handle) -> Result<(), HipError> {
-        // HIP refuses empty grids.
+    /// Puts the launch into a stream. The driver copies the arguments.
+    fn launch(&self, driver: &dyn Driver, stream: Handle) -> Result<(), CallError> {
+        // Drivers refuse empty grids.
         if self.grid.contains(&0) {
             return Ok(());
         }
-        let [x, y, z] = self.grid;
-        let mut bytes = self.kernel.layout.bytes;
-        let mut extra: [Handle; 5] = [
-            LAUNCH_BUFFER,
-            self.arguments.as_ptr().cast_mut().cast(),
-            LAUNCH_SIZE,
-            (&raw mut bytes).cast(),
-            LAUNCH_END,
-        ];
-        let (function, block) = (self.kernel.function, self.kernel.layout.block);
-        // SAFETY: the arguments are laid out as the code object says; `record`'s caller promised that the memory suits the
-        // kernel.
-        unsafe {
-            library.hip.hipModuleLaunchKernel(function, x, y, z, block, 1, 1, 0, stream, null_mut(), extra.as_mut_ptr())
-        }
+        let kernel = &self.kernel;
+        // SAFETY: the arguments are laid out as the code says; `record`'s caller promised that the memory suits the kernel.
+        unsafe { driver.launch(kernel.function, self.grid, &kernel.layout, &self.arguments, stream) }
     }
 }
 
@@ -88,54 +76,53 @@ enum Way {
 }
 
 /// Recorded stages.
-pub(super) struct HipRecorded {
+pub(super) struct GpuRecorded {
     context: Arc<Context>,
-    launches: Vec<HipLaunch>,
+    launches: Vec<GpuLaunch>,
     /// The variables that the launches are set to.
     vars: Option<Vec<i32>>,
     way: Way,
     warn: Warn,
 }
 
-// SAFETY: handles that are only passed to HIP, which takes them from any thread.
-unsafe impl Send for HipRecorded {}
+// SAFETY: handles that are only passed to the driver, which takes them from any thread.
+unsafe impl Send for GpuRecorded {}
 
-impl HipRecorded {
-    pub(super) fn new(context: &Arc<Context>, launches: Vec<HipLaunch>, graphs: bool, warn: Warn) -> HipRecorded {
-        let way = if graphs && context.library.graphs.is_some() { Way::Waiting } else { Way::Launches };
-        HipRecorded { context: Arc::clone(context), launches, vars: None, way, warn }
+impl GpuRecorded {
+    pub(super) fn new(context: &Arc<Context>, launches: Vec<GpuLaunch>, graphs: bool, warn: Warn) -> GpuRecorded {
+        let way = if graphs && context.driver.graphs().is_some() { Way::Waiting } else { Way::Launches };
+        GpuRecorded { context: Arc::clone(context), launches, vars: None, way, warn }
     }
 
     fn forget_graph(&mut self) {
-        if let Way::Graph(graph) = self.way {
-            self.way = Way::Waiting;
-            if let Some(graphs) = &self.context.library.graphs {
-                // SAFETY: the graph is ours; replays end before they return. A failure has nobody to go to.
-                let _ = self.context.call(|_| unsafe { graphs.hipGraphExecDestroy(graph) });
-            }
+        let Way::Graph(graph) = self.way else { return };
+        self.way = Way::Waiting;
+        if let Some(graphs) = self.context.driver.graphs() {
+            // SAFETY: the graph is ours; replays end before they return. A failure has nobody to go to.
+            let _ = self.context.call(|_| unsafe { graphs.end_executable(graph) });
         }
     }
 
     /// Captures the launches as they are set.
     fn capture(&self, graphs: &Graphs) -> Result<Handle, DeviceError> {
         let stream = self.context.stream;
-        self.context.call(|library| {
+        self.context.call(|driver| {
             // SAFETY: the stream is the context's. What is begun is ended whatever happens between.
             unsafe {
-                graphs.hipStreamBeginCapture(stream, CAPTURE_THREAD_LOCAL)?;
-                let launched = self.launches.iter().try_for_each(|l| l.launch(library, stream));
-                let graph = made(|g| graphs.hipStreamEndCapture(stream, g));
+                graphs.begin(stream)?;
+                let launched = self.launches.iter().try_for_each(|l| l.launch(driver, stream));
+                let graph = graphs.captured(stream);
                 // What went wrong first is what is told.
                 let graph = match (launched, graph) {
                     (Ok(()), graph) => graph?,
                     (Err(e), graph) => {
-                        let _ = graph.and_then(|g| graphs.hipGraphDestroy(g));
+                        let _ = graph.and_then(|g| graphs.end(g));
                         return Err(e);
                     }
                 };
-                let executable = made(|e| graphs.hipGraphInstantiateWithFlags(e, graph, 0));
-                let destroyed = graphs.hipGraphDestroy(graph);
-                executable.and_then(|e| destroyed.map(|()| e))
+                let executable = graphs.executable(graph);
+                let ended = graphs.end(graph);
+                executable.and_then(|e| ended.map(|()| e))
             }
         })
     }
@@ -143,7 +130,7 @@ impl HipRecorded {
     /// Puts all launches into the stream.
     fn enqueue(&mut self, repeated: bool) -> Result<(), DeviceError> {
         let context = Arc::clone(&self.context);
-        let graphs = context.library.graphs.as_ref();
+        let (graphs, stream) = (context.driver.graphs(), context.stream);
         if let (Way::Waiting, true, Some(graphs)) = (&self.way, repeated, graphs) {
             self.way = match self.capture(graphs) {
                 Ok(graph) => Way::Graph(graph),
@@ -154,16 +141,14 @@ impl HipRecorded {
             };
         }
         match (&self.way, graphs) {
-            (Way::Graph(graph), Some(graphs)) => {
-                // SAFETY: graph and stream are this device's.
-                context.call(|_| unsafe { graphs.hipGraphLaunch(*graph, context.stream) })
-            }
-            _ => context.call(|library| self.launches.iter().try_for_each(|l| l.launch(library, context.stream))),
+            // SAFETY: graph and stream are this device's.
+            (Way::Graph(graph), Some(graphs)) => context.call(|_| unsafe { graphs.launch(*graph, stream) }),
+            _ => context.call(|d| self.launches.iter().try_for_each(|l| l.launch(d, stream))),
         }
     }
 }
 
-impl Recorded for HipRecorded {
+impl Recorded for GpuRecorded {
     fn replay(&mut self, vars: &[i32]) -> Result<(), DeviceError> {
         let repeated = self.vars.as_deref() == Some(vars);
         if !repeated {
@@ -178,7 +163,7 @@ impl Recorded for HipRecorded {
     }
 }
 
-impl Drop for HipRecorded {
+impl Drop for GpuRecorded {
     fn drop(&mut self) {
         self.forget_graph();
     }
