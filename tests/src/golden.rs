@@ -16,6 +16,14 @@ use hrx::gguf::GgmlType;
 use hrx::models::{ARCHITECTURES, weight_content};
 use hrx::npy::{self, Matrix, NpyError};
 
+use crate::turns;
+
+/// Architectures and types whose goldens are in every run, whatever takes turns.
+const FIRST: (&[&str], &[&str]) = (
+    &["llama", "qwen2", "qwen3", "gemma3"],
+    &["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"],
+);
+
 /// The names of the types that weights can be read in.
 pub fn readable_types() -> Vec<&'static str> {
     GgmlType::ALL.iter().filter(|&&t| weight_content(t).is_some()).map(|t| t.name()).collect()
@@ -119,6 +127,14 @@ impl Model {
         let readable = readable_types();
         ARCHITECTURES.iter().any(|a| a.name == self.arch)
             && self.tensor_types.keys().all(|kind| readable.contains(&kind.as_str()))
+    }
+
+    /// Whether this run takes it, which has the number `at`: those of the first architectures and types always, others when
+    /// it is their [turn](crate::turns) of so many.
+    pub fn is_due(&self, at: usize, parts: u64) -> bool {
+        let first = FIRST.0.contains(&self.arch.as_str()) && self.variant == self.arch;
+        let always = first && self.tensor_types.keys().all(|kind| FIRST.1.contains(&kind.as_str()));
+        self.is_readable() && (always || turns::is_turn(at, parts))
     }
 
     /// Bound on the median row NMSE: 1.25 times that of the reference engine, and 1e-6 where the
