@@ -1,5 +1,6 @@
 //! Kernels of models for NVIDIA GPUs: each compiles to PTX, and what a launch has to know of it can be read and is what
-//! the kernel says. With `HRX_PTXAS` (see `hrx_tests::ptxas`) NVIDIA's assembler takes all of it, and spills nothing.
+//! the kernel says. With `HRX_PTXAS` (see `hrx_tests::ptxas`) NVIDIA's assembler takes all of it, and spills no more than a
+//! few words.
 //!
 //! Goldens take turns as in `amd_targets`; `HRX_ALL=1` does all for every target.
 
@@ -13,6 +14,9 @@ use hrx_tests::turns::all;
 
 /// The parts that goldens take turns in.
 const TURNS: u64 = 6;
+
+/// Bytes of a lane that the assembler may store: it gives up a register or two to have one more wave beside the others.
+const FEW: u32 = 16;
 
 /// What is wrong with a kernel's PTX.
 fn faults(kernel: &Kernel, chip: &nvidia::Chip, object: &[u8]) -> Vec<String> {
@@ -77,7 +81,7 @@ fn check(name: &str) -> Vec<(String, Assembled)> {
         match ptxas::assemble(ptxas, name, &object) {
             Err(e) => wrong.push(format!("{}: {e}", kernel.name)),
             Ok(found) => {
-                if found.spilled > 0 {
+                if found.spilled > FEW {
                     wrong.push(format!("{}: {found:?}", kernel.name));
                 }
                 taken.push((kernel.name.clone(), found));

@@ -176,7 +176,7 @@ impl Reader {
             }
             (".reqntid", 0) => {
                 let kernel = self.kernels.last_mut().ok_or("threads of no kernel")?;
-                let sizes = rest.split(',').map(|n| number(n)).collect::<Result<Vec<_>, _>>()?;
+                let sizes = rest.split(',').map(number).collect::<Result<Vec<_>, _>>()?;
                 if sizes.iter().skip(1).any(|&n| n != 1) {
                     return Err(format!("a workgroup of {sizes:?}: threads are along x"));
                 }
