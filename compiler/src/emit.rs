@@ -3,7 +3,9 @@
 use crate::amdgpu::Amd;
 use crate::hsaco::Hsaco;
 use crate::nvptx::Nvptx;
+use crate::ptx::DYNAMIC;
 use crate::target::Chip;
+use crate::target::nvidia::DECLARED_SHARED;
 use crate::{CompileError, Target, codegen, generators, host_lane, lanes, link, memory, passes, simt};
 use hrx_ir::tile::Kernel;
 use inkwell::OptimizationLevel;
@@ -65,7 +67,8 @@ impl Emit {
 /// A compiled kernel.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// A relocatable object for [`crate::LoadedKernel::load`], for an AMD GPU a linked HSACO, for an NVIDIA GPU PTX.
+    /// A relocatable object for [`crate::LoadedKernel::load`], for an AMD GPU a linked HSACO, for an NVIDIA GPU PTX as
+    /// drivers take it: text with a 0 behind.
     pub object: Vec<u8>,
     /// Processor time of its compilation, which other work on the machine does not lengthen.
     pub time: Duration,
@@ -82,7 +85,11 @@ pub fn compile(kernel: &Kernel, target: &Target) -> Result<Compiled, CompileErro
         Target::Amd(_) => Emit::Hsaco,
         Target::Nvidia(_) => Emit::Asm,
     };
-    let object = emit(kernel, target, form)?;
+    let mut object = emit(kernel, target, form)?;
+    // Drivers take text that ends in 0.
+    if let Target::Nvidia(_) = target {
+        object.push(0);
+    }
     if let Target::Amd(chip) = target {
         fits(kernel, &object, chip)?;
     }
@@ -195,7 +202,11 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, Com
             }
             with_machine(target, |cx, machine| {
                 let module = simt::module(Nvptx::new(&lanes), cx, &lowered, &lanes)?;
-                run(&module, machine, kernel, form)
+                let mut bytes = run(&module, machine, kernel, form)?;
+                if form == Emit::Asm && lanes.lds > DECLARED_SHARED.value {
+                    bytes.extend(format!("{DYNAMIC} {} {}\n", kernel.name, lanes.lds).into_bytes());
+                }
+                Ok(bytes)
             })
         }
     }

@@ -38,6 +38,7 @@ mod memory;
 pub mod mlir;
 mod nvptx;
 pub mod passes;
+pub mod ptx;
 mod simt;
 pub mod target;
 

@@ -10,6 +10,8 @@ pub mod lanes;
 pub mod llvm;
 pub mod logits;
 pub mod models;
+pub mod needed;
+pub mod ptxas;
 pub mod synthetic;
 pub mod turns;
 

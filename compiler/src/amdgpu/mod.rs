@@ -41,6 +41,8 @@ impl Isa for Amd {
     /// AMDGPU_KERNEL.
     const CONVENTION: u32 = 91;
 
+    const DECLARED_LDS: u32 = u32::MAX;
+
     /// Of `v_perm_b32`: a byte a byte.
     const SELECTOR: [u32; 3] = [0x0707_0707, 0x0404_0404, 0x0302_0100];
 

@@ -41,7 +41,7 @@ impl From<&'static nvidia::Chip> for Facts {
         Facts {
             name: c.name,
             wave: nvidia::WARP,
-            lds: c.static_shared,
+            lds: c.most_shared.value,
             dot4: Dot4::Mixed,
             dot2: false,
             matrix_ops: c.matrix_ops,

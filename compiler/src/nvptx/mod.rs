@@ -13,6 +13,7 @@ use crate::lanes::alignment::Alignments;
 use crate::lanes::ir::{Address, LaneKernel, Val};
 use crate::simt::{Codegen, GLOBAL, Isa, Result, said};
 use crate::target::amd::MatrixOp;
+use crate::target::nvidia;
 use hrx_ir::tile::View;
 use inkwell::attributes::AttributeLoc;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
@@ -45,6 +46,8 @@ impl Isa for Nvptx {
 
     /// Constant memory serves lanes that read different addresses one after another.
     const TABLES: u16 = GLOBAL;
+
+    const DECLARED_LDS: u32 = nvidia::DECLARED_SHARED.value;
 
     /// Of `prmt`: four bits a byte.
     const SELECTOR: [u32; 3] = [0x7777, 0x4444, 0x3210];

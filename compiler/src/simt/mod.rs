@@ -17,7 +17,7 @@ use inkwell::IntPredicate;
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::{Builder, BuilderError};
 use inkwell::context::Context;
-use inkwell::module::Module;
+use inkwell::module::{Linkage, Module};
 use inkwell::types::{BasicMetadataTypeEnum, BasicTypeEnum};
 use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, FloatValue, FunctionValue, IntValue, PointerValue};
 use std::collections::HashMap;
@@ -38,6 +38,9 @@ pub(crate) trait Isa: Sized {
 
     /// The address space of constant tables.
     const TABLES: u16 = CONSTANT;
+
+    /// Bytes of LDS that code may declare. Where a kernel needs more, launches add all of it.
+    const DECLARED_LDS: u32;
 
     /// Selectors of permutations: the bits that choose one of eight bytes, the one of them that says of which word, and
     /// the selector that takes the second word's bytes as they are.
@@ -202,10 +205,13 @@ impl<'c, I: Isa> Codegen<'c, '_, I> {
             }
         }
         if self.lanes.lds > 0 {
-            let ty = self.cx.i8_type().array_type(self.lanes.lds);
+            let declared = self.lanes.lds <= I::DECLARED_LDS;
+            let ty = self.cx.i8_type().array_type(if declared { self.lanes.lds } else { 0 });
             let lds = self.module.add_global(ty, Some(LDS.into()), &format!("{}.lds", self.k.name));
-            lds.set_linkage(inkwell::module::Linkage::Internal);
-            lds.set_initializer(&ty.get_undef());
+            if declared {
+                lds.set_linkage(Linkage::Internal);
+                lds.set_initializer(&ty.get_undef());
+            }
             lds.set_alignment(64);
             self.lds = Some(lds.as_pointer_value());
         }

@@ -82,7 +82,7 @@ fn nvidia_waves(chip: &'static nvidia::Chip) -> Waves {
         register_file: chip.partition_registers(),
         register_granule: chip.lane_granule(),
         max_waves: chip.partition_waves(),
-        lds: chip.static_shared,
+        lds: chip.most_shared.value,
         simds: Some(chip.board.multiprocessors.value * nvidia::PARTITIONS.value),
         product_cycles: product.and_then(|op| op.cycles).map_or(without, |c| c.value),
         // Two: each has half of the columns.

@@ -116,7 +116,7 @@ fn print_table(out: &mut dyn Write) -> io::Result<()> {
             chip.generation,
             nvidia::WARP,
             nvidia::THREAD_REGISTERS.value,
-            chip.static_shared >> 10,
+            chip.most_shared.value >> 10,
             "mma.sync, dot",
             chip.board.name
         )?;

@@ -90,3 +90,4 @@ const fn ops([halves, bytes]: [u32; 2]) -> [MatrixOp; 3] {
 pub(super) const SM80: &[MatrixOp] = &ops([16, 16]);
 pub(super) const SM86: &[MatrixOp] = &ops([64, 32]);
 pub(super) const SM90: &[MatrixOp] = &ops([8, 8]);
+pub(super) const SM100: &[MatrixOp] = &ops([4, 4]);

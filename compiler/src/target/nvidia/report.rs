@@ -1,6 +1,8 @@
 //! The facts of a compute capability as rows of text, for people.
 
-use super::{BANKS, Chip, LINE, MAX_THREADS, PARTITIONS, REGISTER_GRANULE, REGISTERS, THREAD_REGISTERS, WARP};
+use super::{
+    BANKS, Chip, DECLARED_SHARED, LINE, MAX_THREADS, PARTITIONS, REGISTER_GRANULE, REGISTERS, THREAD_REGISTERS, WARP,
+};
 use crate::target::amd::Row;
 use crate::target::fact::Source;
 use std::fmt::Display;
@@ -25,7 +27,7 @@ pub fn report(chip: &Chip) -> Vec<Row> {
         row("registers of a multiprocessor", &REGISTERS.value, REGISTERS.source),
         row("registers of a lane", &THREAD_REGISTERS.value, THREAD_REGISTERS.source),
         row("granule of a wave's registers", &REGISTER_GRANULE.value, REGISTER_GRANULE.source),
-        row("LDS that code declares", &kib(chip.static_shared), Source::CudaGuide),
+        row("LDS that code declares", &kib(DECLARED_SHARED.value), DECLARED_SHARED.source),
         row("LDS of a workgroup at most", &kib(chip.most_shared.value), chip.most_shared.source),
         row("LDS of a multiprocessor", &kib(chip.shared.value), chip.shared.source),
         row("LDS banks", &BANKS.value, BANKS.source),
