@@ -82,7 +82,9 @@ pub mod npy;
 pub mod sampler;
 mod session;
 mod summary;
+pub mod synthetic;
 pub mod tokenizer;
+pub mod work;
 
 pub use error::Error;
 pub use exec::KernelStore;

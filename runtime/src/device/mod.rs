@@ -23,6 +23,7 @@ use hrx_compiler::Target;
 use hrx_ir::tile::Kernel;
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What can go wrong on a device.
 #[derive(Debug, thiserror::Error)]
@@ -178,6 +179,21 @@ pub struct DeviceInfo {
     pub free: u64,
 }
 
+/// When a launch of a profiled replay ran, counted from the replay's begin on the device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LaunchTime {
+    /// The kernel's name.
+    pub kernel: String,
+    /// The stage that the launch is of.
+    pub stage: usize,
+    /// Programs of its grid.
+    pub programs: u64,
+    /// When it began.
+    pub start: Duration,
+    /// When it had ended.
+    pub end: Duration,
+}
+
 /// Stages of launches that can be run again and again.
 pub trait Recorded: Send {
     /// Runs all stages and returns when the last has ended.
@@ -185,6 +201,13 @@ pub trait Recorded: Send {
     /// # Errors
     /// If a variable is missing or the device fails.
     fn replay(&mut self, vars: &[i32]) -> Result<(), DeviceError>;
+
+    /// As [`replay`](Recorded::replay), one launch behind another, each with its time: by events on a GPU (what two events
+    /// with nothing between them take is taken off), by the host's clock on the CPU.
+    ///
+    /// # Errors
+    /// As [`replay`](Recorded::replay).
+    fn profile(&mut self, vars: &[i32]) -> Result<Vec<LaunchTime>, DeviceError>;
 }
 
 /// What makes machine code of compiled objects. May be called from several threads.

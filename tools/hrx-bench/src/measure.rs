@@ -33,6 +33,8 @@ pub struct Samples {
     pub start: SystemTime,
     /// Each repetition's time.
     pub times: Vec<Duration>,
+    /// Launches of a step that generates a token.
+    pub launches: usize,
 }
 
 /// Measures.
@@ -72,7 +74,7 @@ pub fn run(
         times.push(begin.elapsed());
         session.truncate(test.n_depth)?;
     }
-    Ok(Samples { start, times })
+    Ok(Samples { start, times, launches: session.decode_launches().0 })
 }
 
 fn step(session: &mut Session, test: &Test, tokens: &[u32]) -> Result<(), Error> {

@@ -12,8 +12,10 @@ pub struct Report {
 }
 
 const HEADER: &str = "\
-| model                          |       size |     params | backend    | threads |            test |                  t/s |
-| ------------------------------ | ---------: | ---------: | ---------- | ------: | --------------: | -------------------: |
+| model                          |       size |     params | backend    | threads |            test |                  t/s |  \
+median | MB/token | GOP/token |   GB/s | of copy | TOP/s | of products |
+| ------------------------------ | ---------: | ---------: | ---------- | ------: | --------------: | -------------------: | \
+-------: | -------: | --------: | -----: | ------: | ----: | ----------: |
 ";
 
 /// Begins a report.
@@ -47,7 +49,8 @@ impl Report {
             Form::Csv => csv(record, first, out)?,
             Form::Md => writeln!(
                 out,
-                "| {:30} | {:>10} | {:>10} | {:10} | {:>7} | {:>15} | {:>20} |",
+                "| {:30} | {:>10} | {:>10} | {:10} | {:>7} | {:>15} | {:>20} | {:>8.2} | {:>8.2} | {:>9.3} | {:>6.1} | \
+                 {:>7} | {:>5.1} | {:>11} |",
                 record.model_type,
                 format!("{:.2} MiB", record.model_size as f64 / f64::from(1 << 20)),
                 format!("{:.2} M", record.model_n_params as f64 / 1e6),
@@ -55,6 +58,13 @@ impl Report {
                 record.n_threads,
                 record.test(),
                 format!("{:.2} ± {:.2}", record.avg_ts, record.stddev_ts),
+                record.median_ts,
+                record.bytes_per_token / 1e6,
+                record.ops_per_token / 1e9,
+                record.bandwidth / 1e9,
+                share(record.bandwidth_share),
+                record.rate / 1e12,
+                share(record.rate_share),
             )?,
         }
         out.flush()
@@ -72,6 +82,11 @@ impl Report {
         }
         out.flush()
     }
+}
+
+/// A share of a limit, where that was measured.
+fn share(of: Option<f64>) -> String {
+    of.map_or_else(String::new, |s| format!("{:.1} %", 100.0 * s))
 }
 
 /// A line of values, after a line of names if it is the first. Lists have no place in it, as in llama-bench's.

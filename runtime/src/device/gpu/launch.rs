@@ -11,10 +11,11 @@ use super::driver::Driver;
 use super::kernel::GpuKernel;
 use super::shared::Graphs;
 use crate::device::slots::Slots;
-use crate::device::{Arg, DeviceError, Recorded};
+use crate::device::{Arg, DeviceError, LaunchTime, Recorded};
 use crate::exec::Warn;
 use hrx_compiler::LARGEST_VIEW;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The most workgroups along the second and third axis of a grid.
 const MOST_YZ: u64 = 65_535;
@@ -79,6 +80,8 @@ enum Way {
 pub(super) struct GpuRecorded {
     context: Arc<Context>,
     launches: Vec<GpuLaunch>,
+    /// The stage of each.
+    stages: Vec<usize>,
     /// The variables that the launches are set to.
     vars: Option<Vec<i32>>,
     way: Way,
@@ -89,9 +92,12 @@ pub(super) struct GpuRecorded {
 unsafe impl Send for GpuRecorded {}
 
 impl GpuRecorded {
-    pub(super) fn new(context: &Arc<Context>, launches: Vec<GpuLaunch>, graphs: bool, warn: Warn) -> GpuRecorded {
+    /// The launches of stages, in the stages' order.
+    pub(super) fn new(context: &Arc<Context>, stages: Vec<Vec<GpuLaunch>>, graphs: bool, warn: Warn) -> GpuRecorded {
         let way = if graphs && context.driver.graphs().is_some() { Way::Waiting } else { Way::Launches };
-        GpuRecorded { context: Arc::clone(context), launches, vars: None, way, warn }
+        let numbers = stages.iter().enumerate().flat_map(|(i, s)| s.iter().map(move |_| i)).collect();
+        let launches = stages.into_iter().flatten().collect();
+        GpuRecorded { context: Arc::clone(context), launches, stages: numbers, vars: None, way, warn }
     }
 
     fn forget_graph(&mut self) {
@@ -148,8 +154,9 @@ impl GpuRecorded {
     }
 }
 
-impl Recorded for GpuRecorded {
-    fn replay(&mut self, vars: &[i32]) -> Result<(), DeviceError> {
+impl GpuRecorded {
+    /// Sets the launches to variables; says whether they were so already.
+    fn set(&mut self, vars: &[i32]) -> Result<bool, DeviceError> {
         let repeated = self.vars.as_deref() == Some(vars);
         if !repeated {
             self.forget_graph();
@@ -158,8 +165,83 @@ impl Recorded for GpuRecorded {
             self.launches.iter_mut().try_for_each(|l| l.set(vars))?;
             self.vars = Some(vars.to_vec());
         }
+        Ok(repeated)
+    }
+}
+
+impl Recorded for GpuRecorded {
+    fn replay(&mut self, vars: &[i32]) -> Result<(), DeviceError> {
+        let repeated = self.set(vars)?;
         self.enqueue(repeated)?;
         self.context.synchronize()
+    }
+
+    fn profile(&mut self, vars: &[i32]) -> Result<Vec<LaunchTime>, DeviceError> {
+        self.set(vars)?;
+        let marks = Marks::new(&self.context, 2 * (self.launches.len() + EMPTY_PAIRS))?;
+        let (empty, pairs) = marks.events.split_at(2 * EMPTY_PAIRS);
+        let stream = self.context.stream;
+        self.context.call(|driver| {
+            let record = |event| {
+                // SAFETY: event and stream are this device's.
+                unsafe { driver.shared().record(event, stream) }
+            };
+            empty.iter().try_for_each(|&event| record(event))?;
+            for (launch, pair) in self.launches.iter().zip(pairs.chunks_exact(2)) {
+                record(pair[0])?;
+                launch.launch(driver, stream)?;
+                record(pair[1])?;
+            }
+            Ok(())
+        })?;
+        self.context.synchronize()?;
+        let mut nothing: Vec<Duration> =
+            empty.chunks_exact(2).map(|pair| marks.between(pair[0], pair[1])).collect::<Result<_, _>>()?;
+        nothing.sort_unstable();
+        let nothing = nothing[EMPTY_PAIRS / 2];
+        let time = |((launch, &stage), pair): ((&GpuLaunch, &usize), &[Handle])| {
+            let start = marks.between(pairs[0], pair[0])?;
+            let end = start + marks.between(pair[0], pair[1])?.saturating_sub(nothing);
+            let programs = launch.grid.iter().map(|&n| u64::from(n)).product();
+            Ok(LaunchTime { kernel: launch.kernel.name.clone(), stage, programs, start, end })
+        };
+        self.launches.iter().zip(&self.stages).zip(pairs.chunks_exact(2)).map(time).collect()
+    }
+}
+
+/// Pairs of events with nothing between them, to see what they take themselves.
+const EMPTY_PAIRS: usize = 15;
+
+/// Timed events, ended when they are dropped.
+struct Marks<'a> {
+    context: &'a Context,
+    events: Vec<Handle>,
+}
+
+impl<'a> Marks<'a> {
+    fn new(context: &'a Context, count: usize) -> Result<Marks<'a>, DeviceError> {
+        let mut marks = Marks { context, events: Vec::with_capacity(count) };
+        context.call(|driver| {
+            (0..count).try_for_each(|_| {
+                marks.events.push(driver.new_event(true)?);
+                Ok(())
+            })
+        })?;
+        Ok(marks)
+    }
+
+    /// The time between two that have been reached.
+    fn between(&self, from: Handle, to: Handle) -> Result<Duration, DeviceError> {
+        // SAFETY: the events are timed ones, and were waited for.
+        self.context.call(|driver| unsafe { driver.elapsed(from, to) })
+    }
+}
+
+impl Drop for Marks<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the events are ours. A failure has nobody to go to.
+        let end = |driver: &dyn Driver, event| unsafe { driver.shared().end_event(event) };
+        let _ = self.context.call(|driver| self.events.iter().try_for_each(|&e| end(driver, e)));
     }
 }
 

@@ -153,8 +153,9 @@ impl Device for GpuDevice {
             })?;
             GpuLaunch::new(Arc::clone(kernel), launch.args)
         };
-        let launches = stages.into_iter().flatten().map(launch).collect::<Result<_, _>>()?;
-        Ok(Box::new(GpuRecorded::new(&self.context, launches, self.facts.graphs, Arc::clone(&self.warn))))
+        let stage = |stage: Vec<Launch>| stage.into_iter().map(launch).collect::<Result<_, _>>();
+        let stages = stages.into_iter().map(stage).collect::<Result<_, DeviceError>>()?;
+        Ok(Box::new(GpuRecorded::new(&self.context, stages, self.facts.graphs, Arc::clone(&self.warn))))
     }
 }
 
