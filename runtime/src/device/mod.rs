@@ -276,14 +276,20 @@ pub trait Device: Send + Sync {
     /// If the bytes leave the buffer.
     fn read(&self, buffer: &Buffer, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError>;
 
-    /// Copies inside the device. A buffer and a part of it, or two parts, may not overlap.
+    /// Copies inside the device. A buffer and a part of it, or two parts, may not overlap. A device that has no way of its
+    /// own goes by the host.
     ///
     /// # Errors
     /// If the device fails.
     ///
     /// # Panics
     /// If the buffers are not of one length.
-    fn copy(&self, from: &Buffer, to: &Buffer) -> Result<(), DeviceError>;
+    fn copy(&self, from: &Buffer, to: &Buffer) -> Result<(), DeviceError> {
+        assert_eq!(from.len(), to.len(), "buffers of one length");
+        let mut bytes = vec![0; from.len() as usize];
+        self.read(from, 0, &mut bytes)?;
+        self.write(to, 0, &bytes)
+    }
 
     /// What makes machine code of compiled objects, where the device's driver does that: none where objects are it.
     fn assembler(&self) -> Option<&dyn Assembler> {
