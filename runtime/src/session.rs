@@ -1,6 +1,6 @@
 //! A session: one sequence of tokens with its KV cache, and the recorded programs that extend it.
 
-use crate::device::{Buffer, Device};
+use crate::device::{Buffer, Device, LaunchTime};
 use crate::error::Error;
 use crate::exec::lower::CACHE_ELEM;
 use crate::exec::program::Bindings;
@@ -234,9 +234,38 @@ impl Session {
         tokens: &[u32],
         mut rows: impl FnMut(&[f32]) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let mut row = vec![0f32; self.cols as usize];
+        self.steps(tokens, Program::replay, |session, program, wanted, ()| {
+            for i in 0..wanted {
+                read_row(&*session.device, program(session).output(), i, &mut row)?;
+                rows(&row)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds tokens as [`eval_rows`](Session::eval_rows) does, launch by launch; returns the times of each step's launches.
+    ///
+    /// # Errors
+    /// As [`eval_rows`](Session::eval_rows).
+    pub fn profile(&mut self, tokens: &[u32]) -> Result<Vec<Vec<LaunchTime>>, Error> {
+        let mut times = Vec::new();
+        self.steps(tokens, Program::profile, |_, _, _, step| {
+            times.push(step);
+            Ok(())
+        })?;
+        Ok(times)
+    }
+
+    /// Runs tokens in steps. `after` gets what came of each, with the program it was and the rows of output wanted of it.
+    fn steps<T>(
+        &mut self,
+        tokens: &[u32],
+        run: impl Fn(&mut Program, u32, u32) -> Result<T, Error>,
+        mut after: impl FnMut(&Session, fn(&Session) -> &Program, u32, T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         self.check(tokens)?;
         let every = self.outputs != Outputs::Last;
-        let mut row = vec![0f32; self.cols as usize];
         let batch = self.batch.max_tokens() as usize;
         let mut rest = tokens;
         while !rest.is_empty() {
@@ -244,13 +273,10 @@ impl Session {
             let n = now.len() as u32;
             self.write_inputs(now, every)?;
             let program = if n == 1 { &mut self.decode } else { &mut self.batch };
-            program.replay(n, if every { n } else { 1 })?;
+            let came = run(program, n, if every { n } else { 1 })?;
             self.tokens.extend_from_slice(now);
             let wanted = if every { n } else { u32::from(later.is_empty()) };
-            for i in 0..wanted {
-                read_row(&*self.device, program.output(), i, &mut row)?;
-                rows(&row)?;
-            }
+            after(self, if n == 1 { |s| &s.decode } else { |s| &s.batch }, wanted, came)?;
             rest = later;
         }
         Ok(())

@@ -5,7 +5,7 @@ use super::lower::{Activations, Lowered, Mode, Operand, lower};
 use super::plan::{Plan, plan};
 use super::rope::TableIndices;
 use super::schedule::{by_stage, stages};
-use crate::device::{Arg, Buffer, Launch, Recorded, Var};
+use crate::device::{Arg, Buffer, Launch, LaunchTime, Recorded, Var};
 use crate::error::Error;
 use hrx_ir::graph::{Graph, Input, Rows, Tensor};
 use hrx_templates::{Request, TargetShape, Template};
@@ -143,13 +143,27 @@ impl Program {
     /// # Errors
     /// If the step is larger than the program was made for, or the device fails.
     pub fn replay(&mut self, tokens: u32, outputs: u32) -> Result<(), Error> {
+        self.check(tokens, outputs)?;
+        Ok(self.recorded.replay(&[tokens as i32, outputs as i32])?)
+    }
+
+    /// As [`replay`](Program::replay), with the time of each launch.
+    ///
+    /// # Errors
+    /// As [`replay`](Program::replay).
+    pub fn profile(&mut self, tokens: u32, outputs: u32) -> Result<Vec<LaunchTime>, Error> {
+        self.check(tokens, outputs)?;
+        Ok(self.recorded.profile(&[tokens as i32, outputs as i32])?)
+    }
+
+    fn check(&self, tokens: u32, outputs: u32) -> Result<(), Error> {
         if tokens > self.max_tokens || outputs > self.max_outputs {
             let (t, o) = (self.max_tokens, self.max_outputs);
             return Err(Error::Invalid(format!(
                 "a step of {tokens} tokens and {outputs} outputs; the program has room for {t} and {o}"
             )));
         }
-        Ok(self.recorded.replay(&[tokens as i32, outputs as i32])?)
+        Ok(())
     }
 
     /// Where the output's rows are after a step.

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::measure::Test;
+use crate::measure::{How, Test};
 use crate::{compile, golden};
 use clap::{Parser, Subcommand, ValueEnum};
 use hrx::synthetic::Synthetic;
@@ -73,6 +73,15 @@ pub struct Args {
     #[arg(long, value_name = "f32|q8", default_value = "f32")]
     pub activations: hrx::exec::Activations,
 
+    /// Time kernels as well, in steps of their own: a table behind the others (a field of the JSON forms) with time by kernel,
+    /// launches, and time between them
+    #[arg(long)]
+    pub profile: bool,
+
+    /// Time kernels, and write when each ran as a trace that Perfetto and Chrome show
+    #[arg(long, value_name = "FILE.json")]
+    pub trace: Option<PathBuf>,
+
     /// Don't measure how fast the device copies and multiplies, nor compare with that
     #[arg(long)]
     pub no_limits: bool,
@@ -127,6 +136,16 @@ impl Args {
         match &self.synthetic {
             Some(model) => Model::synthetic(model, options),
             None => Model::open(self.file(), options),
+        }
+    }
+
+    /// How each is measured.
+    pub fn how(&self) -> How {
+        How {
+            activations: self.activations,
+            repetitions: self.repetitions,
+            warm_up: !self.no_warmup,
+            profile: self.profile || self.trace.is_some(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! hrx-bench: how fast prompts are read and texts are generated, in llama-bench's measures.
 //!
 //! * [`args`]: the command line. [`measure`]: one test. [`record`]: what is reported of it, with llama-bench's field
-//!   names. [`report`]: records as a table, JSON or CSV. [`limits`]: how fast the device copies and multiplies.
+//!   names. [`report`]: records as a table, JSON or CSV. [`profile`]: time by kernel. [`limits`]: how fast the device copies and multiplies.
 //! * [`compile`]: how long compiling takes. [`golden`]: how far logits are from reference logits.
 
 mod args;
@@ -9,6 +9,7 @@ mod compile;
 mod golden;
 mod limits;
 mod measure;
+mod profile;
 mod record;
 mod report;
 mod stats;
@@ -18,6 +19,7 @@ use clap::Parser;
 use hrx::ModelOptions;
 use hrx::templates::TemplateError;
 use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Why nothing more is measured.
@@ -29,6 +31,8 @@ enum Failure {
     Output(#[from] std::io::Error),
     #[error(transparent)]
     Golden(#[from] hrx_golden::golden::GoldenError),
+    #[error("the trace can't be written to {}: {}", .0.display(), .1)]
+    Trace(PathBuf, std::io::Error),
     #[error("no model there has {0} in its name")]
     NoGolden(String),
     #[error("can't make a temporary directory: {0}")]
@@ -64,6 +68,7 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
         None => {}
     }
     let mut report = report::start(args.output, &mut out)?;
+    let mut trace = profile::Trace::default();
     for &threads in &args.threads {
         let options = ModelOptions {
             device: args.device.clone(),
@@ -76,11 +81,17 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
         let emulated = args.device.starts_with("emu");
         let limits = if args.no_limits || emulated { None } else { Some(limits::measure(model.kernels())?) };
         for test in args.tests() {
-            let samples = measure::run(&model, &test, args.activations, args.repetitions, !args.no_warmup)?;
+            let samples = measure::run(&model, &test, args.how())?;
             let record = record::Record::new(&model, args, threads, &test, &samples, limits.as_ref());
             report.add(&record, &mut out)?;
+            if let Some(steps) = &samples.steps {
+                trace.add(&record.test(), steps);
+            }
         }
     }
     report.finish(&mut out)?;
+    if let Some(path) = &args.trace {
+        trace.write(path).map_err(|e| Failure::Trace(path.clone(), e))?;
+    }
     Ok(ExitCode::SUCCESS)
 }

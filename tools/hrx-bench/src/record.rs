@@ -4,6 +4,7 @@
 use crate::args::Args;
 use crate::limits::Limits;
 use crate::measure::{Samples, Test};
+use crate::profile::Profile;
 use crate::stats::{deviation, mean, median};
 use hrx::Model;
 use serde::Serialize;
@@ -74,6 +75,9 @@ pub struct Record {
     /// `rate` over `product_rate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_share: Option<f64>,
+    /// Where the time goes, where kernels were timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// Each repetition's time.
     pub samples_ns: Vec<u64>,
     /// Each repetition's speed.
@@ -133,15 +137,16 @@ impl Record {
             product_rate: limits.map(|l| l.products),
             bandwidth_share: limits.map(|l| bandwidth / l.copy),
             rate_share: limits.map(|l| rate / l.products),
+            profile: samples.steps.as_ref().map(|steps| Profile::new(test, test.name(), steps)),
             samples_ns,
             samples_ts,
         }
     }
 
-    /// The test's name, as in llama-bench's table: `pp512`, `tg128 @ d1024`.
+    /// The test's name.
     pub fn test(&self) -> String {
-        let name = if self.n_gen > 0 { format!("tg{}", self.n_gen) } else { format!("pp{}", self.n_prompt) };
-        if self.n_depth > 0 { format!("{name} @ d{}", self.n_depth) } else { name }
+        let (n_prompt, n_gen, n_depth, n_batch) = (self.n_prompt, self.n_gen, self.n_depth, self.n_batch);
+        Test { n_prompt, n_gen, n_depth, n_batch }.name()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Records as a table, JSON or CSV, each written as soon as it is there.
 
 use crate::args::Form;
+use crate::profile::Profile;
 use crate::record::{Record, commit};
 use serde_json::Value;
 use std::io::{Result, Write};
@@ -9,6 +10,8 @@ use std::io::{Result, Write};
 pub struct Report {
     form: Form,
     records: usize,
+    /// Of a table's tests, for behind it.
+    profiles: Vec<Profile>,
 }
 
 const HEADER: &str = "\
@@ -29,7 +32,7 @@ pub fn start(form: Form, out: &mut impl Write) -> Result<Report> {
         Form::Csv | Form::Jsonl => {}
     }
     out.flush()?;
-    Ok(Report { form, records: 0 })
+    Ok(Report { form, records: 0, profiles: Vec::new() })
 }
 
 impl Report {
@@ -39,6 +42,7 @@ impl Report {
     /// If it can't be written.
     pub fn add(&mut self, record: &Record, out: &mut impl Write) -> Result<()> {
         let first = self.records == 0;
+        self.profiles.extend(record.profile.clone());
         self.records += 1;
         match self.form {
             Form::Json => {
@@ -77,7 +81,10 @@ impl Report {
     pub fn finish(self, out: &mut impl Write) -> Result<()> {
         match self.form {
             Form::Json => out.write_all(b"\n]\n")?,
-            Form::Md => writeln!(out, "\nbuild: {}", commit())?,
+            Form::Md => {
+                self.profiles.iter().try_for_each(|profile| profile.write(out))?;
+                writeln!(out, "\nbuild: {}", commit())?;
+            }
             Form::Csv | Form::Jsonl => {}
         }
         out.flush()
@@ -92,7 +99,7 @@ fn share(of: Option<f64>) -> String {
 /// A line of values, after a line of names if it is the first. Lists have no place in it, as in llama-bench's.
 fn csv(record: &Record, first: bool, out: &mut impl Write) -> Result<()> {
     let Value::Object(fields) = serde_json::to_value(record)? else { return Ok(()) };
-    let fields: Vec<_> = fields.iter().filter(|(_, value)| !value.is_array()).collect();
+    let fields: Vec<_> = fields.iter().filter(|(_, value)| !value.is_array() && !value.is_object()).collect();
     if first {
         writeln!(out, "{}", fields.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(","))?;
     }

@@ -81,6 +81,30 @@ fn a_synthetic_model_needs_no_file_and_is_held_to_the_devices_limits() {
 }
 
 #[test]
+fn kernels_are_timed() {
+    let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trace.json");
+    let args = ["--device", "cpu", "-p", "40", "-b", "16", "-n", "4", "-d", "3", "-r", "2", "--no-limits", "--profile"];
+    let more = ["--trace", trace.to_str().unwrap(), "-o", "json"];
+    let records: Value = serde_json::from_str(&text(&[&args[..], &more].concat())).unwrap();
+    for (i, steps) in [(0, 3), (1, 4)] {
+        let profile = &records[i]["profile"];
+        assert_eq!(profile["steps"], steps, "{profile}");
+        let kernels = profile["by_kernel"].as_array().unwrap();
+        let sum = |field: &str| kernels.iter().map(|k| k[field].as_f64().unwrap()).sum::<f64>();
+        let all = |field: &str| profile[field].as_f64().unwrap();
+        assert!((sum("us") / all("kernels_us") - 1.0).abs() < 1e-6 && (sum("share") - 1.0).abs() < 1e-6, "{profile}");
+        assert!((sum("launches") - all("launches")).abs() < 1e-6 && all("gaps_us") >= 0.0, "{profile}");
+    }
+    assert_eq!(records[1]["profile"]["launches"].as_f64(), records[1]["launches"].as_f64());
+    let trace: Value = serde_json::from_slice(&std::fs::read(&trace).unwrap()).unwrap();
+    let slices = trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X" && e["tid"] == 1);
+    let per_step = |i: usize, steps: f64| records[i]["profile"]["launches"].as_f64().unwrap() * steps;
+    assert_eq!(slices.count() as f64, per_step(0, 3.0) + per_step(1, 4.0));
+    let table = text(&args);
+    assert!(table.contains("tg4 @ d3: a step of 1 tokens has ") && table.contains("| us a launch |"), "{table}");
+}
+
+#[test]
 fn goldens_are_judged_as_tests_judge_them() {
     let dir = hrx_tests::golden::repository().join("tests/golden");
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hrx-bench-cache");
