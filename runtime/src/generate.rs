@@ -139,7 +139,7 @@ impl Session {
                 break;
             }
             let step = Instant::now();
-            logits = self.eval(&[token])?;
+            self.eval_into(&[token], &mut logits)?;
             out.decode += step.elapsed();
             out.decode_steps += 1;
             if on_event(Event::Row(&logits)).is_break() {

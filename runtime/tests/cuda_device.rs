@@ -228,12 +228,46 @@ fn arguments_grids_and_graphs() {
     assert_eq!(calls[3..7], rest);
     assert_eq!(calls[7..9], graph);
     assert_eq!(replay(3)[..3], [vec!["cuGraphLaunch".to_owned()], graph.to_vec()].concat());
-    assert_eq!(replay(2)[..3], [vec!["cuGraphExecDestroy".to_owned()], launched(2).to_vec()].concat());
+    let ended = ["cuStreamSynchronize", "cuGraphExecDestroy"].map(String::from);
+    assert_eq!(replay(2)[..4], [ended, launched(2)].concat());
     // Nothing to do is nothing launched.
     assert_eq!(count(&replay(0), "cuLaunchKernel"), 0);
     assert!(fake.said.lock().expect("not poisoned").is_empty());
     let e = recorded.replay(&[i32::MAX]).expect_err("refused").to_string();
     assert!(e.starts_with("kernel add: argument 3 is a view of "), "{e}");
+}
+
+#[test]
+fn profiles_have_events_around_each_launch() {
+    let fake = Fake::new();
+    let device = fake.device();
+    let kernel = add();
+    let id = device.load(&kernel, &object(&kernel, &device)).expect("loads");
+    let buffer = device.alloc(512, "a matrix").expect("memory");
+    let launch = || Launch {
+        kernel: id,
+        args: vec![Arg::Var(Var(0)), Arg::I32(32), Arg::F32(1.0), Arg::Buffer(buffer.clone())],
+    };
+    // SAFETY: there are four rows, and no replay is of more.
+    let mut recorded = unsafe { device.record(vec![vec![launch()], vec![launch(), launch()]]).expect("recorded") };
+    // A graph that there is stays.
+    recorded.replay(&[4]).expect("replayed");
+    recorded.replay(&[4]).expect("captured");
+    fake.calls();
+    let times = recorded.profile(&[4]).expect("profiled");
+    // The library's time is one microsecond a call: a launch lies between two events, so it takes two, less the one that two
+    // events take with nothing between.
+    let micros = |d: std::time::Duration| (d.as_secs_f64() * 1e6).round() as u64;
+    let seen: Vec<_> =
+        times.iter().map(|t| (t.kernel.as_str(), t.stage, t.programs, micros(t.start), micros(t.end))).collect();
+    assert_eq!(seen, [("add", 0, 4, 0, 1), ("add", 1, 4, 3, 4), ("add", 1, 4, 6, 7)]);
+    let calls = fake.calls();
+    assert_eq!((count(&calls, "cuLaunchKernel"), count(&calls, "cuGraphLaunch")), (3, 0));
+    // Events are given back, but for those of copies.
+    assert_eq!(count(&calls, "cuEventCreate"), count(&calls, "cuEventDestroy"));
+    recorded.start(&[4]).expect("started");
+    let calls = fake.calls();
+    assert_eq!((count(&calls, "cuGraphLaunch"), count(&calls, "cuStreamSynchronize")), (1, 0));
 }
 
 #[test]

@@ -102,6 +102,19 @@ impl Device for Cpu {
         Ok(())
     }
 
+    fn read_with(
+        &self,
+        buffer: &Buffer,
+        offset: u64,
+        len: u64,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), DeviceError> {
+        let part = buffer.part(offset, len);
+        // SAFETY: as for `write`; the buffer is borrowed for as long.
+        take(unsafe { std::slice::from_raw_parts(part.address() as *const u8, len as usize) });
+        Ok(())
+    }
+
     fn copy(&self, from: &Buffer, to: &Buffer) -> Result<(), DeviceError> {
         assert_eq!(from.len(), to.len(), "buffers of one length");
         let (source, target, len) = (from.address(), to.address(), from.len());

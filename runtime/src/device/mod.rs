@@ -202,6 +202,15 @@ pub trait Recorded: Send {
     /// If a variable is missing or the device fails.
     fn replay(&mut self, vars: &[i32]) -> Result<(), DeviceError>;
 
+    /// As [`replay`](Recorded::replay), but may return when the device has been told: what the device does next it does
+    /// when all stages have ended, and a failure may be that of a later call.
+    ///
+    /// # Errors
+    /// As [`replay`](Recorded::replay).
+    fn start(&mut self, vars: &[i32]) -> Result<(), DeviceError> {
+        self.replay(vars)
+    }
+
     /// As [`replay`](Recorded::replay), one launch behind another, each with its time: by events on a GPU (what two events
     /// with nothing between them take is taken off), by the host's clock on the CPU.
     ///
@@ -275,6 +284,26 @@ pub trait Device: Send + Sync {
     /// # Panics
     /// If the bytes leave the buffer.
     fn read(&self, buffer: &Buffer, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Gives `len` bytes of a buffer to a function, in whatever place they come to first.
+    ///
+    /// # Errors
+    /// If the device fails.
+    ///
+    /// # Panics
+    /// If the bytes leave the buffer.
+    fn read_with(
+        &self,
+        buffer: &Buffer,
+        offset: u64,
+        len: u64,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), DeviceError> {
+        let mut bytes = vec![0; len as usize];
+        self.read(buffer, offset, &mut bytes)?;
+        take(&bytes);
+        Ok(())
+    }
 
     /// Copies inside the device. A buffer and a part of it, or two parts, may not overlap. A device that has no way of its
     /// own goes by the host.

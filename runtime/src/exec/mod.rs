@@ -13,11 +13,13 @@
 //! * [`objects`]: kernels to objects, from the cache or the compiler.
 //! * [`machine_code`]: objects to machine code, where the device's driver makes that.
 //! * [`kernels`]: requests to kernels loaded on a device.
+//! * [`inputs`]: what a step is given.
 //! * [`program`]: all of it for one kind of step, recorded on a device.
 //! * [`drafts`]: the programs of a session before they are recorded.
 //! * [`model_kernels`](mod@model_kernels): the kernels of a model, without a session.
 
 pub mod drafts;
+pub mod inputs;
 pub mod kernels;
 pub mod lower;
 pub mod machine_code;

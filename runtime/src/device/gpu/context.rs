@@ -81,18 +81,40 @@ impl Context {
     /// # Safety
     /// There are as many bytes of this device's memory at `from`.
     pub(super) unsafe fn copy_out(self: &Arc<Self>, from: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        for (i, piece) in bytes.chunks_mut(STAGING).enumerate() {
+            let from = from + (i * STAGING) as u64;
+            // SAFETY: the caller's promise.
+            unsafe { self.landed(from, piece.len() as u64, &mut |landed| piece.copy_from_slice(landed))? };
+        }
+        Ok(())
+    }
+
+    /// Gives bytes of the device's, after all that is in the stream, to a function: where they landed, if they are few.
+    ///
+    /// # Safety
+    /// There are as many bytes of this device's memory at `from`.
+    pub(super) unsafe fn landed(
+        self: &Arc<Self>,
+        from: u64,
+        len: u64,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), DeviceError> {
+        let len = len as usize;
+        if len > STAGING {
+            let mut bytes = vec![0; len];
+            // SAFETY: the caller's promise.
+            unsafe { self.copy_out(from, &mut bytes)? };
+            take(&bytes);
+            return Ok(());
+        }
         self.staged(|staging, context| {
             let landing = staging.landing.address;
-            for (i, piece) in bytes.chunks_mut(STAGING).enumerate() {
-                let from = from + (i * STAGING) as u64;
-                // SAFETY: the landing buffer has room for a piece and is not used by anything else; the caller promised
-                // the source; the copy has ended before the bytes are read.
-                unsafe {
-                    let (len, stream) = (piece.len(), context.stream);
-                    context.call(|d| d.copy_out(landing, from, len, stream))?;
-                    context.synchronize()?;
-                    std::ptr::copy_nonoverlapping(landing.cast_const(), piece.as_mut_ptr(), len);
-                }
+            // SAFETY: the landing buffer has room for this and is not used by anything else; the caller promised the source;
+            // the copy has ended before the bytes are read.
+            unsafe {
+                context.call(|d| d.copy_out(landing, from, len, context.stream))?;
+                context.synchronize()?;
+                take(std::slice::from_raw_parts(landing, len));
             }
             Ok(())
         })

@@ -103,8 +103,10 @@ impl GpuRecorded {
     fn forget_graph(&mut self) {
         let Way::Graph(graph) = self.way else { return };
         self.way = Way::Waiting;
+        // The graph may be what the device is at. Failures have nobody to go to here: the next call has them, too.
+        let _ = self.context.synchronize();
         if let Some(graphs) = self.context.driver.graphs() {
-            // SAFETY: the graph is ours; replays end before they return. A failure has nobody to go to.
+            // SAFETY: the graph is ours, and has ended.
             let _ = self.context.call(|_| unsafe { graphs.end_executable(graph) });
         }
     }
@@ -171,9 +173,13 @@ impl GpuRecorded {
 
 impl Recorded for GpuRecorded {
     fn replay(&mut self, vars: &[i32]) -> Result<(), DeviceError> {
-        let repeated = self.set(vars)?;
-        self.enqueue(repeated)?;
+        self.start(vars)?;
         self.context.synchronize()
+    }
+
+    fn start(&mut self, vars: &[i32]) -> Result<(), DeviceError> {
+        let repeated = self.set(vars)?;
+        self.enqueue(repeated)
     }
 
     fn profile(&mut self, vars: &[i32]) -> Result<Vec<LaunchTime>, DeviceError> {
@@ -248,5 +254,7 @@ impl Drop for Marks<'_> {
 impl Drop for GpuRecorded {
     fn drop(&mut self) {
         self.forget_graph();
+        // What has been started needs its kernels and memory.
+        let _ = self.context.synchronize();
     }
 }

@@ -117,6 +117,18 @@ impl Device for GpuDevice {
         unsafe { self.context.copy_out(part.address(), bytes) }
     }
 
+    fn read_with(
+        &self,
+        buffer: &Buffer,
+        offset: u64,
+        len: u64,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), DeviceError> {
+        let part = buffer.part(offset, len);
+        // SAFETY: the part lies inside the buffer.
+        unsafe { self.context.landed(part.address(), len, take) }
+    }
+
     fn copy(&self, from: &Buffer, to: &Buffer) -> Result<(), DeviceError> {
         assert_eq!(from.len(), to.len(), "buffers of one length");
         if from.is_empty() {
