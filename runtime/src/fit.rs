@@ -2,7 +2,7 @@
 
 use crate::device::DeviceInfo;
 use crate::error::Error;
-use crate::session::CTX_ALIGN;
+use crate::session_plan::CTX_ALIGN;
 
 /// Bits a weight of recipes that people find models in, the largest first. Source: the table in llama.cpp's
 /// tools/quantize/README.md, for Llama 3.1 8B.
@@ -34,10 +34,22 @@ pub(crate) struct Need {
 }
 
 impl Need {
+    /// All of it.
+    pub(crate) fn total(&self) -> u64 {
+        self.weights.saturating_add(self.kv).saturating_add(self.arena)
+    }
+
+    /// The longest context that fits beside weights and activations; none where nothing grows with it.
+    pub(crate) fn longest_context(&self, device: &DeviceInfo) -> Option<u64> {
+        let grows = self.per_token.saturating_mul(self.n_ctx.into());
+        let fixed = self.weights.saturating_add(self.arena).saturating_add(self.kv.saturating_sub(grows));
+        let left = device.free.saturating_sub(fixed);
+        (self.per_token > 0).then(|| left / self.per_token / u64::from(CTX_ALIGN) * u64::from(CTX_ALIGN))
+    }
+
     /// Refuses what the device has no memory for, and says what would fit.
     pub(crate) fn check(&self, device: &DeviceInfo) -> Result<(), Error> {
-        let all = self.weights.saturating_add(self.kv).saturating_add(self.arena);
-        if all <= device.free {
+        if self.total() <= device.free {
             return Ok(());
         }
         let mib = |b: u64| b.div_ceil(1 << 20);

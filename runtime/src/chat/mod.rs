@@ -1,14 +1,20 @@
 //! Chat templates: messages to the prompt text that a model was trained on.
 //!
 //! A file's template is Jinja as Hugging Face's transformers runs it; `environment` recreates that in minijinja, and
-//! `python` prints values as Python does. A file without a template gets one of `fallback`'s.
+//! `python` prints values as Python does. A file without a template gets one of `fallback`'s. `tools` reads lists of tools,
+//! and `reasoning` takes an answer apart again.
 
 mod environment;
 mod error;
 mod fallback;
+mod message;
 mod python;
+mod reasoning;
+mod tools;
 
 pub use error::ChatError;
+pub use message::{Content, Message};
+pub use tools::parse_tools;
 
 use minijinja::value::Value;
 use serde::{Deserialize, Serialize};
@@ -18,28 +24,10 @@ use crate::tokenizer::{Tokenizer, TokenizerError};
 
 const KEY: &str = "tokenizer.chat_template";
 const DEFAULT: &str = "default";
+/// Variables that switch reasoning: of Qwen3, GLM-4.5, SmolLM3 and others; of DeepSeek-V3.1 and Granite 3.2.
+const REASONING_SWITCHES: [&str; 2] = ["enable_thinking", "thinking"];
 /// The variant that is meant for requests with tools.
 const TOOL_USE: &str = "tool_use";
-
-/// One message of a conversation.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Message {
-    /// Who speaks: `system`, `user`, `assistant`, or what else the template knows.
-    pub role: String,
-    /// What is said.
-    #[serde(default)]
-    pub content: String,
-    /// Further fields that some templates read, such as `tool_calls` or `reasoning_content`.
-    #[serde(flatten)]
-    pub more: serde_json::Map<String, serde_json::Value>,
-}
-
-impl Message {
-    /// A message with nothing but text.
-    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Message {
-        Message { role: role.into(), content: content.into(), more: serde_json::Map::new() }
-    }
-}
 
 /// What a prompt is to contain besides the messages.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -113,7 +101,7 @@ impl ChatTemplate {
         for (name, source) in sources {
             environment
                 .add_template_owned(name.to_string(), environment::without_generation_tags(source))
-                .map_err(|e| ChatError::template(name, &e))?;
+                .map_err(|e| ChatError::template(name, source, &e))?;
         }
         let names: Vec<_> = sources.iter().map(|(name, _)| name.to_string()).collect();
         let none = || ChatError::NoSuchTemplate { name: DEFAULT.into(), known: String::new() };
@@ -129,6 +117,21 @@ impl ChatTemplate {
     /// Whether the file had no template and this is a stand-in (its name says which).
     pub fn is_fallback(&self) -> bool {
         self.is_fallback
+    }
+
+    /// Whether a variant reads the variable `name`; what it does with it is not known.
+    pub fn reads(&self, name: &str) -> bool {
+        self.environment.templates().any(|(_, template)| template.undeclared_variables(false).contains(name))
+    }
+
+    /// Whether tools make a difference to a prompt.
+    pub fn reads_tools(&self) -> bool {
+        self.reads("tools")
+    }
+
+    /// The variable that switches reasoning on and off, if the template has one of those that models use.
+    pub fn reasoning_switch(&self) -> Option<&'static str> {
+        REASONING_SWITCHES.iter().copied().find(|name| self.reads(name))
     }
 
     /// Uses the variant `name` from now on.
@@ -162,10 +165,10 @@ impl ChatTemplate {
         variables.extend(self.special_tokens.iter().map(|(n, text)| (*n, Value::from(text.as_str()))));
         variables.extend(options.extra.iter().map(|(n, v)| (n.as_str(), Value::from_serialize(v))));
         let context: Value = variables.into_iter().collect();
-        self.environment
-            .get_template(name)
-            .and_then(|template| template.render(context))
-            .map_err(|e| ChatError::template(name, &e))
+        self.environment.get_template(name).and_then(|template| template.render(context)).map_err(|e| {
+            let source = self.environment.get_template(name).map(|t| t.source().to_owned()).unwrap_or_default();
+            ChatError::template(name, &source, &e)
+        })
     }
 }
 

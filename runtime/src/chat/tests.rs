@@ -95,6 +95,51 @@ fn errors_say_which_template_and_line() {
 }
 
 #[test]
+fn an_error_quotes_what_cannot_be_rendered() {
+    for (source, words) in [
+        ("a\n{{ messages | nosuch }}", &["line 2", "nosuch", "in `{{ messages | nosuch }}`"][..]),
+        ("{% frobnicate x %}", &["line 1", "frobnicate", "in `{% frobnicate x %}`"]),
+        ("x\n\n{{ 'a'.nosuch() }} {{ 1 }}", &["line 3", "nosuch", "in `{{ 'a'.nosuch() }}`"]),
+        ("{{ x is nosuch }}", &["line 1", "nosuch"]),
+        ("{{ nosuch(1) }}", &["line 1", "nosuch"]),
+        ("{%- for x in\n   nosuch() -%}\n{% endfor %}", &["nosuch"]),
+        ("{{ 'unfinished", &["line 1"]),
+    ] {
+        let rendered = template(source).and_then(|t| t.render(&[], &RenderOptions::default()));
+        let error = rendered.unwrap_err().to_string();
+        assert!(words.iter().all(|w| error.contains(w)), "{source}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    let long = template(&format!("{{{{ nosuch('{}') }}}}", "é".repeat(500))).unwrap();
+    assert!(long.render(&[], &RenderOptions::default()).unwrap_err().to_string().len() < 500);
+}
+
+#[test]
+fn a_template_says_what_it_reads() {
+    let plain = template("{{ messages }}").unwrap();
+    assert!(!plain.reads_tools() && plain.reasoning_switch().is_none());
+    let more = template("{% if tools %}{{ enable_thinking }}{% endif %}{% set thinking = 1 %}{{ thinking }}").unwrap();
+    assert!(more.reads_tools());
+    assert_eq!(more.reasoning_switch(), Some("enable_thinking"));
+}
+
+#[test]
+fn messages_keep_what_json_says_of_content() {
+    for json in [
+        r#"{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]}"#,
+        r#"{"role":"assistant","reasoning_content":"hm"}"#,
+        r#"{"role":"user","content":[{"type":"text","text":"Hi"}]}"#,
+        r#"{"role":"user","content":"Hi"}"#,
+    ] {
+        let message: Message = serde_json::from_str(json).unwrap();
+        assert_eq!(serde_json::to_string(&message).unwrap(), json);
+    }
+    let answer = Message::answer("<think>\nhm\n</think>\n\nYes.");
+    assert_eq!((answer.content.as_str(), &answer.more["reasoning_content"]), (Some("Yes."), &Json::from("hm")));
+    assert_eq!(Message::answer("Yes."), Message::new("assistant", "Yes."));
+}
+
+#[test]
 fn tools_take_the_variant_for_tools_unless_another_is_selected() {
     let sources = [(DEFAULT, "plain"), (TOOL_USE, "tools"), ("rag", "rag")];
     let mut template = ChatTemplate::parse(&sources, Vec::new()).unwrap();

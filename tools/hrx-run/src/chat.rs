@@ -8,8 +8,9 @@ use crate::failure::Failure;
 use crate::input;
 use crate::interrupt;
 use crate::lines::Lines;
+use crate::prompts::{self, Prompts};
 use hrx::Stop;
-use hrx::chat::{ChatTemplate, Message, RenderOptions, encode_prompt};
+use hrx::chat::Message;
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,13 +24,15 @@ pub fn run(args: &Args, clock: Clock, console: &Arc<Console>) -> Result<u8, Fail
     let first = first.map(String::from_utf8).transpose();
     let first = first.map_err(|_| Failure::Input("the first message is not UTF-8".into()))?;
     let alone = args.single_turn || (first.is_some() && !io::stdin().is_terminal());
-    let (engine, template) = Engine::open(args, clock, console, |model| Ok(model.chat_template()?))?;
-    if template.is_fallback() {
-        let name = template.names().first().map_or("plain", String::as_str);
-        console.warn(&format!("the file has no chat template; the one called {name} is used"));
-    }
-    let messages: Vec<Message> = args.system.iter().map(|text| Message::new("system", text)).collect();
-    let mut chat = Chat { engine, template, n_system: messages.len(), messages };
+    // Before anything takes time.
+    let said = prompts::messages(args, None)?;
+    let (engine, prompts) = Engine::open(args, clock, console, |model| Prompts::open(args, model))?;
+    prompts.warn(args, console);
+    let messages = match engine.found.defaults.system.as_deref() {
+        Some(system) => prompts::messages(args, Some(system))?,
+        None => said,
+    };
+    let mut chat = Chat { engine, prompts, begun: messages.clone(), messages };
     let code = chat.hold(first, alone)?;
     chat.engine.output.finish()?;
     chat.engine.report()?;
@@ -38,10 +41,10 @@ pub fn run(args: &Args, clock: Clock, console: &Arc<Console>) -> Result<u8, Fail
 
 struct Chat<'a> {
     engine: Engine<'a>,
-    template: ChatTemplate,
+    prompts: Prompts,
     messages: Vec<Message>,
-    /// How many of them are there from the start.
-    n_system: usize,
+    /// Those that were there from the start.
+    begun: Vec<Message>,
 }
 
 impl Chat<'_> {
@@ -51,15 +54,20 @@ impl Chat<'_> {
         if let (Lines::Editor(_), false) = (&lines, alone) {
             self.engine.console.line("Ctrl-C stops an answer, Ctrl-D ends; /clear starts over");
         }
+        // A conversation that waits for an answer gets it first.
+        let waits =
+            self.messages.last().is_some_and(|m| !matches!(m.role.as_str(), "system" | "developer" | "assistant"));
+        let mut waits = waits && first.is_none();
         loop {
             let message = match first.take() {
-                Some(text) => Some(text),
-                None => lines.next()?,
+                _ if std::mem::take(&mut waits) => Some(None),
+                Some(text) => Some(Some(text)),
+                None => lines.next()?.map(Some),
             };
-            match message.as_deref() {
-                None | Some("/exit") => return Ok(0),
-                Some("/clear") => self.messages.truncate(self.n_system),
-                Some("") => {}
+            match message.as_ref().map(Option::as_deref) {
+                None | Some(Some("/exit")) => return Ok(0),
+                Some(Some("/clear")) => self.messages.clone_from(&self.begun),
+                Some(Some("")) => {}
                 Some(text) => {
                     let answer = self.turn(text)?;
                     if self.engine.output.is_closed() {
@@ -80,14 +88,14 @@ impl Chat<'_> {
         }
     }
 
-    /// Answers a message; none if the context has no room for it, which is then as if it had not been said.
-    fn turn(&mut self, text: &str) -> Result<Option<Answer>, Failure> {
-        self.messages.push(Message::new("user", text));
-        let options = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
-        let prompt = self.template.render(&self.messages, &options)?;
-        let tokens = encode_prompt(self.engine.model.tokenizer()?, &prompt)?;
+    /// Answers a message, or what has been said so far; none if the context has no room for it, which is then as if it had
+    /// not been said.
+    fn turn(&mut self, text: Option<&str>) -> Result<Option<Answer>, Failure> {
+        let before = self.messages.len();
+        self.messages.extend(text.map(|text| Message::new("user", text)));
+        let tokens = self.prompts.encode(&self.engine.model, &self.messages)?;
         if tokens.len() >= self.engine.session.n_ctx() as usize {
-            self.messages.pop();
+            self.messages.truncate(before);
             return Ok(None);
         }
         // What the cache and the conversation have in common need not be evaluated again, but for one token at least:
@@ -102,7 +110,7 @@ impl Chat<'_> {
         {
             self.engine.console.warn(&format!("the answer is cut short: {}", self.full()));
         }
-        self.messages.push(Message::new("assistant", &answer.text));
+        self.messages.push(Message::answer(&answer.text));
         Ok(Some(answer))
     }
 

@@ -2,7 +2,8 @@
 //!
 //! * [`args`]: the command line, whose help is the manual.
 //! * [`engine`]: opens the model and evaluates; everything else goes through it.
-//! * [`complete`]: a text or token ids, once. [`chat`]: a conversation, with [`lines`] to read it from.
+//! * [`complete`]: a text or token ids, once. [`chat`]: a conversation, with [`lines`] to read it from and [`prompts`] to
+//!   write it for the model. [`explain`]: what the model is, without running it.
 //! * [`console`]: what people see on standard error. [`output`]: the text on standard output.
 //! * [`clock`]: time since the process started. [`stats`]: the numbers of a run. [`interrupt`]: Ctrl-C.
 
@@ -12,11 +13,13 @@ mod clock;
 mod complete;
 mod console;
 mod engine;
+mod explain;
 mod failure;
 mod input;
 mod interrupt;
 mod lines;
 mod output;
+mod prompts;
 mod stats;
 
 use args::Args;
@@ -47,7 +50,10 @@ fn run(args: &Args, clock: Clock, console: &Arc<Console>) -> Result<u8, Failure>
     if args.list_devices {
         return list_devices(args).map(|()| 0);
     }
-    if args.chat { chat::run(args, clock, console) } else { complete::run(args, clock, console) }
+    if args.explain {
+        return explain::run(args, console).map(|()| 0);
+    }
+    if args.converses() { chat::run(args, clock, console) } else { complete::run(args, clock, console) }
 }
 
 fn list_devices(args: &Args) -> Result<(), Failure> {

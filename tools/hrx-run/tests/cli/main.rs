@@ -3,6 +3,9 @@
 mod broken;
 mod chat;
 mod disk;
+mod explain;
 mod gpu;
+mod names;
 mod run;
+mod split;
 mod support;
