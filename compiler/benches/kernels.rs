@@ -30,6 +30,9 @@ fn attention(shape: &TargetShape, tokens: u32) -> Request {
         heads: HEADS,
         kv_heads: KV_HEADS,
         head_dim: HEAD_DIM,
+        value_dim: HEAD_DIM,
+        shared: false,
+        sinks: false,
         cache: Elem::F16,
         window: None,
         scale: Real(0.125),
@@ -69,6 +72,7 @@ fn requests(shape: &TargetShape) -> Vec<(String, Request)> {
     let rope = Rope {
         heads: KV_HEADS,
         head_dim: HEAD_DIM,
+        start: 0,
         n_rot: HEAD_DIM,
         rotation: Rotation::Normal,
         norm: None,

@@ -39,7 +39,7 @@ fn quant_matmul_is_near_the_naive_product_in_every_format() {
     for format in hrx::templates::WeightType::names() {
         let error = quant_matmul::error_of(format, &options()).expect("runs");
         let float = ["f32", "f16", "bf16"].contains(&format);
-        assert!(error < if float { 1e-10 } else { 2e-4 }, "{format}: {error:e}");
+        assert!(error < if float { 1e-10 } else { 4e-4 }, "{format}: {error:e}");
         // Activations of 8 bits leave a trace, or they were not what the kernel read.
         assert!(float || error > 1e-9, "{format}: {error:e}");
     }

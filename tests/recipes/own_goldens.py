@@ -1,14 +1,14 @@
 """Makes the golden models of this project's own (tests/golden/README.md): random weights, logits by llama.cpp.
 
-    python tests/recipes/own_goldens.py DRIVER [VARIANT...]
+    python tests/recipes/own_goldens.py DRIVER [NAME...]
 
 DRIVER is a program over libllama, called as `DRIVER MODEL N_CTX KV OUT N_DECODE ID... [/ ID...]`: it feeds the ids in
 one batch, then N_DECODE ids one at a time (those behind the slash, else the best ones), writes all logits to OUT as
 float32 and prints the ids fed one at a time. KV is f32 (KV cache of float32, no flash attention) or f16 (llama.cpp's
 defaults).
 
-Needs gguf-py (MIT) and numpy. Weights are float16 (small tensors float32); the reference runs a copy of the file in
-which they are widened to float32. The vocabulary is that of tests/golden/models/llama-F16.gguf.
+Needs gguf-py (MIT) and numpy. Matrices are F16, BF16 or NVFP4, small tensors F32; the reference runs a copy of the
+file in which all are float32. The vocabulary is that of tests/golden/models/llama-F16.gguf.
 """
 
 import json
@@ -20,21 +20,23 @@ import zlib
 
 import gguf
 import numpy as np
+from gguf.quants import dequantize, quantize
 
 GOLDEN = os.path.join(os.path.dirname(__file__), "..", "golden", "models")
 VOCAB = 320
 N_CTX = 256
-N_PROMPT, N_DECODE = 48, 16
+N_PROMPT, N_DECODE = 40, 8
 
 
 class Model:
     """A model's metadata and tensors, with the names that converters use."""
 
-    def __init__(self, variant, arch, layers=2, embd=64, heads=4, kv=2, dim=16, ff=96, eps="rms_"):
+    def __init__(self, variant, arch, layers=2, embd=32, heads=4, kv=2, dim=8, ff=48, eps="rms_", kind="F16"):
         self.variant, self.arch, self.layers, self.embd, self.ff = variant, arch, layers, embd, ff
-        self.heads, self.kv, self.dim = heads, kv, dim
+        self.heads, self.kv, self.dim, self.kind = heads, kv, dim, kind
         self.random = np.random.default_rng(zlib.crc32(variant.encode()))
-        self.keys, self.tensors = {}, {}
+        # Values as float32; of matrices also their data and types.
+        self.keys, self.tensors, self.data, self.kinds = {}, {}, {}, {}
         self.set("block_count", layers)
         self.set("context_length", 8192)
         self.set("embedding_length", embd)
@@ -46,7 +48,7 @@ class Model:
         self.set("rope.dimension_count", dim)
         self.set("rope.freq_base", 10000.0)
         self.set(f"attention.layer_norm_{eps}epsilon", 1e-5)
-        self.matrix("token_embd.weight", VOCAB, embd, gain=embd**0.5)
+        self.matrix("token_embd.weight", VOCAB, embd, gain=embd**0.5, kind=self.plain())
 
     def set(self, key, value):
         self.keys[key] = value
@@ -55,10 +57,27 @@ class Model:
         values = middle + spread * self.random.standard_normal(shape)
         self.tensors[name] = values.astype(np.float32)
 
-    def matrix(self, name, *shape, gain=1.0, small=False):
+    def plain(self):
+        """The type of embeddings and head."""
+        return "F16" if self.kind == "NVFP4" else self.kind
+
+    def matrix(self, name, *shape, gain=1.0, small=False, kind=None):
         *_, n_in = shape
-        values = (gain * self.random.standard_normal(shape) / n_in**0.5).astype(np.float16)
-        self.tensors[name] = values.astype(np.float32) if small else values
+        kind = "F32" if small else kind or self.kind
+        size = gain / n_in**0.5
+        if kind == "NVFP4":
+            # Any bytes are values of about 3; a factor for the tensor, or for each expert, makes them as large as wanted.
+            blocks = self.random.integers(0, 256, (*shape[:-1], n_in // 64, 36), np.uint8)
+            blocks[..., :4] = self.random.integers(0x30, 0x40, blocks[..., :4].shape, np.uint8)
+            self.data[name] = blocks.reshape(*shape[:-1], -1)
+            experts = shape[0] if len(shape) == 3 else 1
+            self.vector(name.replace(".weight", ".scale"), experts, middle=size / 3, spread=size / 10)
+        else:
+            values = (size * self.random.standard_normal(shape)).astype(np.float32)
+            self.data[name] = values if small else quantize(values, gguf.GGMLQuantizationType[kind])
+        kind = gguf.GGMLQuantizationType[kind]
+        self.kinds[name] = kind
+        self.tensors[name] = self.data[name] if small else dequantize(self.data[name], kind)
 
     def linear(self, name, n_out, n_in, gain=1.0, bias=False, small=False):
         self.matrix(f"{name}.weight", n_out, n_in, gain=gain, small=small)
@@ -73,7 +92,7 @@ class Model:
     def head(self, norm="output_norm", bias=False, tied=False):
         self.norm(norm, bias=bias)
         if not tied:
-            self.matrix("output.weight", VOCAB, self.embd, gain=3.0)
+            self.matrix("output.weight", VOCAB, self.embd, gain=3.0, kind=self.plain())
 
     def attention(self, n, norm="attn_norm", bias=False, norm_bias=False, qk=None, gated=False, out_bias=False):
         """qk: lengths of the norms of queries and keys; a pair of shapes for norms of each head."""
@@ -98,7 +117,7 @@ class Model:
         self.linear(f"{b}ffn_up{suffix}", (2 if fused else 1) * ff, self.embd)
         self.linear(f"{b}ffn_down{suffix}", self.embd, ff)
 
-    def experts(self, n, norm="ffn_norm", count=8, used=3, ff=32, choice_bias=False, own_ff=True):
+    def experts(self, n, norm="ffn_norm", count=8, used=3, ff=16, choice_bias=False, own_ff=True):
         b = f"blk.{n}."
         self.set("expert_count", count)
         self.set("expert_used_count", used)
@@ -149,18 +168,18 @@ def delta_net(m, n, old):
 
 
 def qwen3next(name, old):
-    m = Model(name, "qwen3next")
+    m = Model(name, "qwen3next", dim=16)
     for key, value in [("conv_kernel", 4), ("state_size", 32), ("group_count", 2), ("time_step_rank", 4)]:
         m.set("ssm." + key, value)
     m.set("ssm.inner_size", 128)
     m.set("full_attention_interval", 2)
     m.set("rope.dimension_count", 8)
-    m.set("expert_shared_feed_forward_length", 32)
+    m.set("expert_shared_feed_forward_length", 16)
     delta_net(m, 0, old)
     m.attention(1, qk=(16, 16), gated=True)
     for n in range(2):
         m.experts(n, norm="post_attention_norm")
-        m.shared(n, 32, gated=True)
+        m.shared(n, 16, gated=True)
     m.head()
     return m
 
@@ -178,7 +197,7 @@ def _(name):
 @case("glm4")
 def _(name):
     m = Model(name, "glm4")
-    m.set("rope.dimension_count", 8)
+    m.set("rope.dimension_count", 4)
     for n in range(2):
         m.attention(n, bias=True)
         m.norm(f"blk.{n}.post_attention_norm")
@@ -190,25 +209,25 @@ def _(name):
 
 @case("granitemoe")
 def _(name):
-    m = Model(name, "granitemoe", ff=32)
+    m = Model(name, "granitemoe", ff=16)
     m.set("attention.scale", 0.2)
     m.set("embedding_scale", 3.0)
     m.set("residual_scale", 0.5)
     m.set("logit_scale", 3.0)
-    m.set("expert_shared_feed_forward_length", 48)
+    m.set("expert_shared_feed_forward_length", 24)
     for n in range(2):
         m.attention(n)
         m.experts(n, own_ff=False)
-        m.shared(n, 48)
+        m.shared(n, 24)
     m.head(tied=True)
     return m
 
 
 @case("olmoe")
 def _(name):
-    m = Model(name, "olmoe", ff=32, kv=4)
+    m = Model(name, "olmoe", ff=16, kv=4)
     for n in range(2):
-        m.attention(n, qk=(64, 64))
+        m.attention(n, qk=(32, 32))
         m.experts(n, own_ff=False)
     m.head()
     return m
@@ -216,7 +235,7 @@ def _(name):
 
 @case("seed_oss")
 def _(name):
-    m = Model(name, "seed_oss", dim=32)
+    m = Model(name, "seed_oss", dim=16)
     for n in range(2):
         m.attention(n, bias=True)
         m.mlp(n, norm="post_attention_norm")
@@ -263,11 +282,11 @@ def _(name):
 
 @case("minimax-m2")
 def _(name):
-    m = Model(name, "minimax-m2", ff=32)
-    m.set("rope.dimension_count", 8)
+    m = Model(name, "minimax-m2", ff=16)
+    m.set("rope.dimension_count", 4)
     m.set("expert_gating_func", 2)
     for n in range(2):
-        m.attention(n, qk=(64, 32))
+        m.attention(n, qk=(32, 16))
         m.experts(n, choice_bias=True)
     m.head()
     return m
@@ -289,7 +308,7 @@ def _(name):
     m = Model(name, "stablelm", eps="")
     m.set("rope.dimension_count", 4)
     for n in range(2):
-        m.attention(n, norm_bias=True, qk=((4, 16), (2, 16)))
+        m.attention(n, norm_bias=True, qk=((4, 8), (2, 8)))
         m.mlp(n, norm=None)
     m.head(bias=True)
     return m
@@ -308,11 +327,11 @@ def _(name):
 @case("deepseek2-lite")
 def _(name):
     # Queries without a short row, keys and values of each head: V2-Lite in files before the absorbed form.
-    m = Model(name, "deepseek2", 27, embd=32, heads=3, kv=3, dim=12, ff=32)
-    for key, value in [("leading_dense_block_count", 26), ("attention.kv_lora_rank", 16), ("expert_shared_count", 2)]:
+    m = Model(name, "deepseek2", 27, embd=16, heads=2, kv=2, dim=16, ff=16)
+    for key, value in [("leading_dense_block_count", 26), ("attention.kv_lora_rank", 8), ("expert_shared_count", 2)]:
         m.set(key, value)
     m.set("attention.value_length", 8)
-    m.set("rope.dimension_count", 4)
+    m.set("rope.dimension_count", 8)
     m.set("rope.scaling.type", "yarn")
     m.set("rope.scaling.factor", 4.0)
     m.set("rope.scaling.original_context_length", 32)
@@ -321,11 +340,11 @@ def _(name):
     for n in range(27):
         b = f"blk.{n}."
         m.norm(b + "attn_norm")
-        m.linear(b + "attn_q", 3 * 12, 32, 1.5)
-        m.linear(b + "attn_kv_a_mqa", 16 + 4, 32, 1.5)
-        m.norm(b + "attn_kv_a_norm", 16)
-        m.linear(b + "attn_kv_b", 3 * (8 + 8), 16)
-        m.linear(b + "attn_output", 32, 3 * 8)
+        m.linear(b + "attn_q", 2 * 16, 16, 1.5)
+        m.linear(b + "attn_kv_a_mqa", 8 + 8, 16, 1.5)
+        m.norm(b + "attn_kv_a_norm", 8)
+        m.linear(b + "attn_kv_b", 2 * (8 + 8), 8)
+        m.linear(b + "attn_output", 16, 2 * 8, 0.5)
         if n < 26:
             m.mlp(n)
         else:
@@ -338,25 +357,25 @@ def _(name):
 @case("deepseek2-temperature")
 def _(name):
     # The absorbed form without a short row of queries, which grow with their position.
-    m = Model(name, "deepseek2", 26, embd=32, heads=3, kv=1, dim=20, ff=32)
-    for key, value in [("leading_dense_block_count", 26), ("attention.kv_lora_rank", 16), ("expert_shared_count", 0)]:
+    m = Model(name, "deepseek2", 26, embd=16, heads=2, kv=1, dim=16, ff=16)
+    for key, value in [("leading_dense_block_count", 26), ("attention.kv_lora_rank", 8), ("expert_shared_count", 0)]:
         m.set(key, value)
-    m.set("attention.value_length", 16)
-    m.set("attention.key_length_mla", 12)
+    m.set("attention.value_length", 8)
+    m.set("attention.key_length_mla", 16)
     m.set("attention.value_length_mla", 8)
     m.set("attention.temperature_scale", 0.3)
     m.set("attention.temperature_length", 16)
-    m.set("rope.dimension_count", 4)
-    m.set("expert_feed_forward_length", 32)
+    m.set("rope.dimension_count", 8)
+    m.set("expert_feed_forward_length", 16)
     for n in range(26):
         b = f"blk.{n}."
         m.norm(b + "attn_norm")
-        m.linear(b + "attn_q", 3 * 12, 32, 1.5)
-        m.linear(b + "attn_kv_a_mqa", 16 + 4, 32, 1.5)
-        m.norm(b + "attn_kv_a_norm", 16)
-        m.matrix(b + "attn_k_b.weight", 3, 16, 8)
-        m.matrix(b + "attn_v_b.weight", 3, 8, 16)
-        m.linear(b + "attn_output", 32, 3 * 8, 0.3)
+        m.linear(b + "attn_q", 2 * 16, 16, 1.5)
+        m.linear(b + "attn_kv_a_mqa", 8 + 8, 16, 1.5)
+        m.norm(b + "attn_kv_a_norm", 8)
+        m.matrix(b + "attn_k_b.weight", 2, 8, 8)
+        m.matrix(b + "attn_v_b.weight", 2, 8, 8)
+        m.linear(b + "attn_output", 16, 2 * 8, 0.3)
         m.mlp(n)
     m.head()
     return m
@@ -367,13 +386,13 @@ def _(name):
     m = Model(name, "phi3")
     m.set("rope.scaling.original_context_length", 64)
     m.set("rope.scaling.attn_factor", 1.19)
-    m.vector("rope_factors_short.weight", 8)
-    m.vector("rope_factors_long.weight", 8, middle=4.0)
+    m.vector("rope_factors_short.weight", 4)
+    m.vector("rope_factors_long.weight", 4, middle=4.0)
     for n in range(2):
         b = f"blk.{n}."
         m.norm(b + "attn_norm")
-        m.linear(b + "attn_qkv", 64 + 2 * 32, 64, 1.5)
-        m.linear(b + "attn_output", 64, 64)
+        m.linear(b + "attn_qkv", 32 + 2 * 16, 32, 1.5)
+        m.linear(b + "attn_output", 32, 32)
         m.mlp(n, fused=True)
     m.head()
     return m
@@ -388,7 +407,7 @@ def _(name):
     m.set("rope.scaling.factor", 8.0)
     m.set("rope.scaling.original_context_length", 32)
     for n in range(4):
-        m.attention(n, norm=None, qk=(64, 32))
+        m.attention(n, norm=None, qk=(32, 16))
         m.norm(f"blk.{n}.post_attention_norm")
         m.mlp(n, norm=None)
         m.norm(f"blk.{n}.post_ffw_norm")
@@ -409,8 +428,8 @@ def _(name):
     return llama(name, "internlm2")
 
 
-def llama(name, arch="llama"):
-    m = Model(name, arch)
+def llama(name, arch="llama", kind="F16"):
+    m = Model(name, arch, kind=kind)
     for n in range(2):
         m.attention(n)
         m.mlp(n)
@@ -420,7 +439,7 @@ def llama(name, arch="llama"):
 
 @case("llama-yarn")
 def _(name):
-    m = llama(name)
+    m = llama(name, kind="BF16")
     m.set("rope.scaling.type", "yarn")
     m.set("rope.scaling.factor", 8.0)
     m.set("rope.scaling.original_context_length", 32)
@@ -432,6 +451,16 @@ def _(name):
     m = llama(name)
     m.set("rope.scaling.type", "linear")
     m.set("rope.scaling.factor", 2.5)
+    return m
+
+
+@case("llama-experts")
+def _(name):
+    m = Model(name, "llama", embd=64, dim=16, ff=64, kind="NVFP4")
+    for n in range(2):
+        m.attention(n)
+        m.experts(n, count=4, used=2, ff=64, own_ff=False)
+    m.head()
     return m
 
 
@@ -454,7 +483,10 @@ def write(m, path, wide):
         sub = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
         w.add_key_value(key, field.contents(), kind, sub_type=sub)
     for name, values in m.tensors.items():
-        w.add_tensor(name, values.astype(np.float32) if wide else values)
+        if wide or name not in m.data:
+            w.add_tensor(name, values)
+        else:
+            w.add_tensor(name, m.data[name], raw_dtype=m.kinds[name])
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -491,7 +523,7 @@ def distance(found, want, margins):
 
 def make(driver, variant):
     m = CASES[variant]()
-    name = f"{variant}-F16"
+    name = f"{variant}-{m.kind}"
     path = os.path.join(GOLDEN, name + ".gguf")
     write(m, path, wide=False)
     prompt = [int(i) for i in np.random.default_rng(zlib.crc32(name.encode())).integers(0, 316, N_PROMPT)]
@@ -501,17 +533,15 @@ def make(driver, variant):
         want, greedy = run(driver, wide, "f32", prompt)
     best = np.sort(want, 1)
     margins = best[:, -1] - best[:, -2]
-    types = {}
-    for values in m.tensors.values():
-        kind = {"float32": "F32", "float16": "F16"}[str(values.dtype)]
-        types[kind] = types.get(kind, 0) + 1
+    kinds = [m.kinds[name].name if name in m.kinds else "F32" for name in m.tensors]
+    types = {kind: kinds.count(kind) for kind in sorted(set(kinds))}
     np.save(os.path.join(GOLDEN, name + ".npy"), want)
     description = {
         "file": name + ".gguf",
         "logits": name + ".npy",
         "arch": m.arch,
         "variant": variant,
-        "quant": "F16",
+        "quant": m.kind,
         "recipe": "tests/recipes/own_goldens.py",
         "tensor_types": types,
         "n_ctx": N_CTX,

@@ -1,10 +1,9 @@
 //! The reference data: small models with logits, and texts of real models.
 //!
-//! The whole set is shared between checkouts; a compact one is in this repository, in
-//! `tests/golden` (its README says what is in it and what the numbers mean). The first of these
-//! that exists is used: `$HRX_SHARED/golden`, `../shared/golden` beside the repository,
-//! `tests/golden`. The files of the real models are looked for in `$HRX_MODELS`, else `.models`,
-//! where `cargo xtask models` puts them.
+//! The whole set is shared between checkouts; a compact one is in this repository, in `tests/golden` (its README says what
+//! is in it and what the numbers mean), with models that the other lacks. The whole one is `$HRX_SHARED/golden`, else
+//! `../shared/golden` beside the repository; where it is, both are one set. The files of the real models are looked for in
+//! `$HRX_MODELS`, else `.models`, where `cargo xtask models` puts them.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader};
@@ -16,6 +15,14 @@ use serde::de::DeserializeOwned;
 use hrx::gguf::GgmlType;
 use hrx::models::{ARCHITECTURES, weight_content};
 use hrx::npy::{self, Matrix, NpyError};
+
+use crate::turns;
+
+/// Architectures and types whose goldens are in every run, whatever takes turns.
+const FIRST: (&[&str], &[&str]) = (
+    &["llama", "qwen2", "qwen3", "gemma3"],
+    &["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"],
+);
 
 /// The names of the types that weights can be read in.
 pub fn readable_types() -> Vec<&'static str> {
@@ -122,6 +129,14 @@ impl Model {
             && self.tensor_types.keys().all(|kind| readable.contains(&kind.as_str()))
     }
 
+    /// Whether this run takes it, which has the number `at`: those of the first architectures and types always, others when
+    /// it is their [turn](crate::turns) of so many.
+    pub fn is_due(&self, at: usize, parts: u64) -> bool {
+        let first = FIRST.0.contains(&self.arch.as_str()) && self.variant == self.arch;
+        let always = first && self.tensor_types.keys().all(|kind| FIRST.1.contains(&kind.as_str()));
+        self.is_readable() && (always || turns::is_turn(at, parts))
+    }
+
     /// Bound on the median row NMSE: 1.25 times that of the reference engine, and 1e-6 where the
     /// weights are not quantised (F32, F16), whichever is less.
     pub fn nmse_bound(&self) -> f64 {
@@ -174,10 +189,11 @@ pub struct RealModel {
     pub prompts: Vec<Prompt>,
 }
 
-/// A directory with reference data.
+/// Reference data: one directory, or the whole set and this repository's beside it.
 #[derive(Debug, Clone)]
 pub struct Golden {
-    dir: PathBuf,
+    /// Where to look, in order.
+    dirs: Vec<PathBuf>,
 }
 
 impl Golden {
@@ -187,20 +203,29 @@ impl Golden {
         let beside = repository().parent().map(|parent| parent.join("shared"));
         let whole = [shared, beside].into_iter().flatten().map(|dir| dir.join("golden"));
         let found = whole.into_iter().find(|dir| dir.join("models/index.json").is_file());
-        Self { dir: found.unwrap_or_else(|| repository().join("tests/golden")) }
+        let mut golden = Self::compact();
+        golden.dirs.splice(0..0, found);
+        golden
     }
 
     /// The compact set of this repository, which is always there.
     pub fn compact() -> Self {
-        Self { dir: repository().join("tests/golden") }
+        Self { dirs: vec![repository().join("tests/golden")] }
     }
 
-    /// Where the set lies; `models`, `real` and `tokenizers` are below.
-    pub fn dir(&self) -> &Path {
-        &self.dir
+    /// Whether the whole set is there.
+    pub fn is_whole(&self) -> bool {
+        self.dirs.len() > 1
     }
 
-    /// All small models of the set, in the order of its index.
+    /// Where a file of the small models is.
+    fn find(&self, file: &str) -> PathBuf {
+        let mut paths = self.dirs.iter().map(|dir| dir.join("models").join(file));
+        let first = paths.clone().next().unwrap_or_default();
+        paths.find(|path| path.is_file()).unwrap_or(first)
+    }
+
+    /// All small models of the set, in the order of its index; those of this repository alone behind the others.
     ///
     /// # Errors
     /// The index or one of the descriptions is missing or malformed.
@@ -209,14 +234,22 @@ impl Golden {
         struct Row {
             json: String,
         }
-        let models = self.dir.join("models");
-        let rows: Vec<Row> = read_json(&models.join("index.json"))?;
-        rows.iter().map(|row| checked(&models.join(&row.json))).collect()
+        let mut all: Vec<Model> = Vec::new();
+        for models in self.dirs.iter().map(|dir| dir.join("models")) {
+            let rows: Vec<Row> = read_json(&models.join("index.json"))?;
+            for row in rows {
+                let model = checked(&models.join(&row.json))?;
+                if !all.iter().any(|m| m.file == model.file) {
+                    all.push(model);
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// The model's file.
     pub fn path(&self, model: &Model) -> PathBuf {
-        self.dir.join("models").join(&model.file)
+        self.find(&model.file)
     }
 
     /// The model's expected logits: a row for each of [`Model::all_tokens`].
@@ -224,7 +257,7 @@ impl Golden {
     /// # Errors
     /// The file is missing, malformed, or has another number of rows.
     pub fn logits(&self, model: &Model) -> Result<Matrix, GoldenError> {
-        let path = self.dir.join("models").join(&model.logits);
+        let path = self.find(&model.logits);
         let logits = npy::read(&path)?;
         let (rows, wanted) = (logits.rows, model.n_prompt + model.n_decode);
         if rows == wanted {
@@ -247,7 +280,7 @@ impl Golden {
     /// # Errors
     /// A description is missing or malformed.
     pub fn real_models(&self) -> Result<Vec<RealModel>, GoldenError> {
-        let dir = self.dir.join("real");
+        let dir = self.dirs.first().cloned().unwrap_or_default().join("real");
         let io = |source| GoldenError::Io { path: dir.clone(), source };
         let mut paths = Vec::new();
         for file in fs::read_dir(&dir).map_err(io)? {
@@ -367,7 +400,7 @@ mod tests {
     #[test]
     fn malformed_data_is_an_error() {
         let dir = tempfile::tempdir().expect("a directory");
-        let golden = Golden { dir: dir.path().to_owned() };
+        let golden = Golden { dirs: vec![dir.path().to_owned()] };
         let missing = golden.models().unwrap_err();
         assert!(missing.to_string().contains("index.json"), "{missing}");
         fs::create_dir(dir.path().join("models")).unwrap();

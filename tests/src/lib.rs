@@ -11,6 +11,7 @@ pub mod llvm;
 pub mod logits;
 pub mod models;
 pub mod synthetic;
+pub mod turns;
 
 use hrx_ir::tile::Kernel;
 use std::hash::{DefaultHasher, Hash, Hasher};

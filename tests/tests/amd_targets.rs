@@ -2,7 +2,8 @@
 //! warning, and the audit finds nothing: no unknown instruction, no scratch memory, nothing spilled.
 //!
 //! The kernels are those of the compact goldens, each once for each instruction set: the chips of one set take turns, so
-//! that every chip gets its share and every kernel every set. With `HRX_ALL=1` they are
+//! that every chip gets its share and every kernel every set. Most goldens take turns too, day by day
+//! (`hrx_tests::turns`). With `HRX_ALL=1` they are
 //! those of all goldens that are there and of the two real models, and each is compiled for each chip:
 //!
 //! ```sh
@@ -19,6 +20,7 @@ use hrx_ir::tile::Kernel;
 use hrx_templates::{Linear, LinearCut, Output, Request, Template};
 use hrx_tests::golden::{Golden, real_model_path};
 use hrx_tests::llvm;
+use hrx_tests::turns::all;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -36,16 +38,14 @@ const SETS: [(&str, &[&str]); 10] = [
     ("other generic", &["gfx9-generic", "gfx9-4-generic", "gfx10-1-generic"]),
 ];
 
-/// Whether everything is compiled for every chip.
-fn all() -> bool {
-    std::env::var_os("HRX_ALL").is_some_and(|v| v == "1")
-}
+/// The parts that goldens take turns in.
+const TURNS: u64 = 6;
 
 /// The graphs of the models.
 fn graphs() -> Vec<Graph> {
     let golden = if all() { Golden::locate() } else { Golden::compact() };
-    let goldens = golden.models().expect("goldens").into_iter().filter(|m| m.is_readable());
-    let mut paths: Vec<PathBuf> = goldens.map(|m| golden.path(&m)).collect();
+    let goldens = golden.models().expect("goldens").into_iter().enumerate().filter(|(i, m)| m.is_due(*i, TURNS));
+    let mut paths: Vec<PathBuf> = goldens.map(|(_, m)| golden.path(&m)).collect();
     if all() {
         let real = golden.published_models().expect("real models").into_iter().map(|m| real_model_path(&m.model));
         paths.extend(real);
@@ -65,7 +65,7 @@ fn requests(graph: &Graph, chip: &'static Chip) -> Result<Vec<Request>, Error> {
         weights.into_iter().flatten().all(|w| Linear::input(w) == Output::Q8)
     };
     let with_bytes = |request: &Request| match request {
-        Request::Linear(l) if matches!(l.tiling, LinearCut::Rows(_)) && quantised(l) => {
+        Request::Linear(l) if matches!(l.tiling, LinearCut::Rows(_)) && l.experts.is_none() && quantised(l) => {
             Some(Linear { input: Output::Q8, norm: None, ..l.clone() }.into())
         }
         _ => None,

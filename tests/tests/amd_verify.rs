@@ -1,6 +1,7 @@
 //! The final bytes of every kernel that generation with a model takes, run in the emulator and held to the interpreter:
 //! nothing is too far from what `f64` gives, and the checks find nothing. The models are the goldens and the two published
-//! ones. One chip takes all goldens, the others share them; with `HRX_ALL=1` each takes all that there are.
+//! ones. Every chip takes the goldens of the first architectures; the others take turns, day by day (`hrx_tests::turns`).
+//! With `HRX_ALL=1` each takes all that there are.
 
 use gfx_emu::verify::{Verifier, cases, inputs};
 use hrx::exec::model_kernels;
@@ -9,21 +10,23 @@ use hrx_compiler::Target;
 use hrx_compiler::target::amd;
 use hrx_templates::{Request, Template};
 use hrx_tests::golden::{Golden, real_model_path};
+use hrx_tests::turns;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-/// The chips that share the goldens between them.
-const SHARING: [&str; 3] = ["gfx1151", "gfx1201", "gfx942"];
+/// The chips. Each has other goldens on a day.
+const CHIPS: [&str; 4] = ["gfx1100", "gfx1151", "gfx1201", "gfx942"];
+
+/// The parts that goldens take turns in.
+const TURNS: u64 = 12;
 
 /// Files of the models that a chip takes.
 fn models(chip: &str) -> Vec<PathBuf> {
-    let all = std::env::var_os("HRX_ALL").is_some_and(|v| v == "1");
-    let golden = if all { Golden::locate() } else { Golden::compact() };
-    let goldens = golden.models().expect("goldens").into_iter().filter(|m| m.is_readable());
-    let mut paths: Vec<PathBuf> = goldens.map(|m| golden.path(&m)).collect();
-    if let Some(turn) = SHARING.iter().position(|c| *c == chip).filter(|_| !all) {
-        paths = paths.into_iter().skip(turn).step_by(SHARING.len()).collect();
-    }
+    let golden = if turns::all() { Golden::locate() } else { Golden::compact() };
+    let shift = CHIPS.iter().position(|c| *c == chip).unwrap_or(0) * 3;
+    let goldens = golden.models().expect("goldens").into_iter().enumerate();
+    let mut paths: Vec<PathBuf> =
+        goldens.filter(|(i, m)| m.is_due(i + shift, TURNS)).map(|(_, m)| golden.path(&m)).collect();
     let real = golden.published_models().expect("real models");
     paths.extend(real.into_iter().map(|m| real_model_path(&m.model)));
     paths

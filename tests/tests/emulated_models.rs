@@ -7,6 +7,7 @@ use hrx_tests::anchors;
 use hrx_tests::golden::{Golden, real_model_path};
 use hrx_tests::logits::{Comparison, argmax, nmse};
 use hrx_tests::models::{Feeding, logits};
+use hrx_tests::turns;
 use std::process::Command;
 use std::time::Instant;
 
@@ -26,16 +27,6 @@ const CHIP: &str = "HRX_TEST_CHIP";
 
 /// The parts that the other goldens take turns in.
 const TURNS: u64 = 8;
-
-/// Whose turn it is: the variable `HRX_TURN`, else the day's. With `HRX_ALL=1` it is everybody's.
-fn turn() -> Option<u64> {
-    if std::env::var_os("HRX_ALL").is_some_and(|v| v == "1") {
-        return None;
-    }
-    let told = std::env::var("HRX_TURN").ok().map(|t| t.parse::<u64>().expect("HRX_TURN is a number"));
-    let days = || std::time::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_secs() / 86400);
-    Some(told.unwrap_or_else(days) % TURNS)
-}
 
 /// Runs one of the tests below that take a chip, in a process of its own.
 fn in_a_process(chip: &str, name: &str) {
@@ -146,10 +137,10 @@ fn goldens_on_the_chip_of_the_environment() {
     let chip = std::env::var(CHIP).expect("the variable with a chip");
     let golden = Golden::locate();
     let models = golden.models().expect("goldens");
-    let (turn, name) = (turn(), std::env::var("HRX_GOLDEN").unwrap_or_default());
-    println!("{chip}: turn {turn:?} of {TURNS}");
+    let name = std::env::var("HRX_GOLDEN").unwrap_or_default();
+    println!("{chip}: HRX_TURN={}", turns::now());
     let wanted = |at: usize, file: &str| {
-        let takes_turns = chip == "gfx1100" && turn.is_none_or(|t| at as u64 % TURNS == t);
+        let takes_turns = chip == "gfx1100" && turns::is_turn(at, TURNS);
         file.contains(&name) && (SOME.contains(&file) || takes_turns)
     };
     let mut failures = Vec::new();

@@ -46,32 +46,21 @@ fn fault(golden: &Golden, model: &Model) -> Option<String> {
     other.map(|row| format!("{}: row {row} has another best token", model.file))
 }
 
-/// The models of both sets, the whole one if it is there and that of this repository, each once.
-fn all_models() -> Vec<(Golden, Model)> {
-    let mut all: Vec<(Golden, Model)> = Vec::new();
-    for golden in [Golden::locate(), Golden::compact()] {
-        for model in golden.models().unwrap() {
-            if !all.iter().any(|(_, m)| m.file == model.file) {
-                all.push((golden.clone(), model));
-            }
-        }
-    }
-    all
-}
-
 /// Every golden model whose weights can be read; `HRX_GOLDEN=TEXT` for those alone that have it in their name.
 #[test]
 fn every_golden_is_as_close_as_f32_allows() {
     let wanted = std::env::var("HRX_GOLDEN").unwrap_or_default();
-    let models: Vec<(Golden, Model)> =
-        all_models().into_iter().filter(|(_, m)| m.is_readable() && m.name().contains(&wanted)).collect();
+    let golden = Golden::locate();
+    let models = golden.models().unwrap();
+    let models: Vec<&Model> = models.iter().filter(|m| m.is_readable() && m.name().contains(&wanted)).collect();
     assert!(!models.is_empty(), "no model's name has `{wanted}`");
     let (next, faults) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
             scope.spawn(|| {
-                while let Some((golden, model)) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    faults.lock().unwrap().extend(fault(golden, model));
+                while let Some(model) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = fault(&golden, model);
+                    faults.lock().unwrap().extend(found);
                 }
             });
         }
@@ -83,25 +72,27 @@ fn every_golden_is_as_close_as_f32_allows() {
 /// Each architecture's row names goldens of it, all that there are, and no others.
 #[test]
 fn the_table_of_architectures_names_its_goldens() {
-    let models = all_models();
-    let whole = Golden::locate().dir() != Golden::compact().dir();
+    let golden = Golden::locate();
+    let models = golden.models().unwrap();
     for a in ARCHITECTURES {
         for name in a.goldens.iter().chain(a.own_goldens) {
-            let model = models.iter().find(|(_, m)| m.name() == *name);
-            assert!(model.is_some() || (!whole && a.goldens.contains(name)), "{name} is in no set");
-            assert!(model.is_none_or(|(_, m)| m.arch == a.name), "{name} is no {} model", a.name);
+            let model = models.iter().find(|m| m.name() == *name);
+            assert!(model.is_some() || (!golden.is_whole() && a.goldens.contains(name)), "{name} is in no set");
+            assert!(model.is_none_or(|m| m.arch == a.name), "{name} is no {} model", a.name);
         }
-        let has = models.iter().any(|(_, m)| m.arch == a.name);
-        assert!(!has || !(a.goldens.is_empty() && a.own_goldens.is_empty()), "there are goldens of {}", a.name);
+        let has = models.iter().any(|m| m.arch == a.name);
+        let named = !(a.goldens.is_empty() && a.own_goldens.is_empty());
+        assert!(named || !has, "there are goldens of {}", a.name);
     }
-    let unknown = models.iter().find(|(_, m)| !ARCHITECTURES.iter().any(|a| a.name == m.arch));
-    assert!(unknown.is_none(), "{:?}", unknown.map(|(_, m)| &m.arch));
+    let unknown = models.iter().find(|m| !ARCHITECTURES.iter().any(|a| a.name == m.arch));
+    assert!(unknown.is_none(), "{:?}", unknown.map(|m| &m.arch));
 }
 
 /// A golden file whose types can't be read is refused with the reason.
 #[test]
 fn other_models_are_refused() {
-    for (golden, model) in all_models().iter().filter(|(_, m)| !m.is_readable()) {
+    let golden = Golden::locate();
+    for model in golden.models().unwrap().iter().filter(|m| !m.is_readable()) {
         let gguf = Gguf::open(&golden.path(model)).unwrap_or_else(|e| panic!("{e}"));
         let error = ModelGraph::from_gguf(&gguf).expect_err(&model.file).to_string();
         assert!(error.contains("is of type ") && error.contains(&model.file), "{error}");

@@ -101,8 +101,12 @@ impl Format {
 
     /// The codes of a chunk of one block, sign- or zero-extended.
     pub fn code_values(&self, block: &[u8], chunk: u32) -> Vec<i32> {
-        let codes = (self.codes)(chunk).eval(block);
-        codes.into_iter().map(|b| if self.signed { i32::from(b as i8) } else { i32::from(b) }).collect()
+        (self.codes)(chunk).eval(block).into_iter().map(|b| self.code(b)).collect()
+    }
+
+    /// A code's value.
+    fn code(&self, byte: u8) -> i32 {
+        if self.signed { i32::from(byte as i8) } else { i32::from(byte) }
     }
 
     /// The scale of each group of one block.
@@ -140,13 +144,17 @@ impl Format {
             "whole blocks of {}",
             self.name
         );
+        // The expressions are made once for all blocks.
+        let codes: Vec<Bytes> = (0..self.chunks()).map(self.codes).collect();
+        let (scales, mins) = ((self.scales)(), self.mins.map(|m| m()));
+        let groups = self.groups();
         for (block, out) in bytes.chunks_exact(size).zip(out.chunks_exact_mut(n)) {
-            let (scales, mins) = (self.scale_values(block), self.min_values(block));
-            for (chunk, out) in out.chunks_exact_mut(CHUNK as usize).enumerate() {
-                for (i, (code, out)) in self.code_values(block, chunk as u32).into_iter().zip(out).enumerate() {
-                    let g = (chunk * CHUNK as usize + i) / self.group as usize;
-                    *out = scales[g] * (code - self.zero) as f32 - mins[g];
-                }
+            let scales = scales.eval(block, groups);
+            let mins = mins.as_ref().map_or_else(|| vec![0.0; groups as usize], |m| m.eval(block, groups));
+            let codes = codes.iter().flat_map(|c| c.eval(block));
+            for (i, (code, out)) in codes.zip(out).enumerate() {
+                let g = i / self.group as usize;
+                *out = scales[g] * (self.code(code) - self.zero) as f32 - mins[g];
             }
         }
     }

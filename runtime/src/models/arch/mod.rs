@@ -62,7 +62,8 @@ mod step35;
 // Name, function, example models, golden models of the shared set, own golden models.
 architectures! {
     "llama" llama::build "Llama 1 to 3.3, Mistral 7B, Mixtral, SmolLM2, Yi"
-        ["llama-F16", "llama-moe-Q4_0", "llama-rope3-Q4_K_M"] ["llama-linear-F16", "llama-yarn-F16"];
+        ["llama-F16", "llama-moe-Q4_0", "llama-rope3-Q4_K_M"]
+        ["llama-linear-F16", "llama-yarn-BF16", "llama-experts-NVFP4"];
     "internlm2" llama::build "InternLM2, InternLM2.5" [] ["internlm2-F16"];
     "qwen2" qwen2::dense "Qwen2, Qwen2.5" ["qwen2-Q4_K_M"] [];
     "qwen2moe" qwen2::experts "Qwen1.5-MoE, Qwen2-57B-A14B" ["qwen2moe-IQ4_NL"] [];
