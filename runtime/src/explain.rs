@@ -10,6 +10,7 @@ use crate::session::SessionOptions;
 use crate::session_plan::{SessionPlan, state_bytes};
 use hrx_ir::graph::State;
 use serde::Serialize;
+use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -30,8 +31,9 @@ pub struct Explanation {
     pub file_type: String,
     /// Elements of all tensors.
     pub n_params: u64,
-    /// Metadata of one value each, as text, in the file's order. Arrays and long texts are described by their lengths.
-    pub metadata: Vec<(String, String)>,
+    /// Metadata in the file's order: numbers, booleans and texts as such. Arrays and long texts are described by their
+    /// lengths.
+    pub metadata: serde_json::Map<String, Json>,
     /// The model's sizes.
     pub sizes: ModelSizes,
     /// Tensors by type, those of most bytes first.
@@ -295,31 +297,36 @@ fn tensor_types(gguf: &Gguf) -> Vec<TensorType> {
     types
 }
 
-fn metadata(gguf: &Gguf) -> Vec<(String, String)> {
+fn metadata(gguf: &Gguf) -> serde_json::Map<String, Json> {
     gguf.metadata().iter().map(|(key, value)| (key.to_owned(), describe(&value))).collect()
 }
 
-/// A value in one line.
-fn describe(value: &Value) -> String {
-    match value {
-        Value::U8(v) => v.to_string(),
-        Value::I8(v) => v.to_string(),
-        Value::U16(v) => v.to_string(),
-        Value::I16(v) => v.to_string(),
-        Value::U32(v) => v.to_string(),
-        Value::I32(v) => v.to_string(),
-        Value::U64(v) => v.to_string(),
-        Value::I64(v) => v.to_string(),
-        Value::F32(v) => v.to_string(),
-        Value::F64(v) => v.to_string(),
-        Value::Bool(v) => v.to_string(),
+/// A value that has one line as text. Numbers that JSON has not, as infinity, are texts.
+fn describe(value: &Value) -> Json {
+    match *value {
+        Value::U8(v) => v.into(),
+        Value::I8(v) => v.into(),
+        Value::U16(v) => v.into(),
+        Value::I16(v) => v.into(),
+        Value::U32(v) => v.into(),
+        Value::I32(v) => v.into(),
+        Value::U64(v) => v.into(),
+        Value::I64(v) => v.into(),
+        // By its shortest decimal, which the next double is not.
+        Value::F32(v) => v.to_string().parse().map_or(v.to_string().into(), |n: f64| float(n)),
+        Value::F64(v) => float(v),
+        Value::Bool(v) => v.into(),
         Value::String(bytes) => {
             let text = String::from_utf8_lossy(bytes);
             if text.chars().count() > LONGEST || text.contains('\n') {
-                return format!("a text of {} bytes", bytes.len());
+                return format!("a text of {} bytes", bytes.len()).into();
             }
-            text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
+            text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect::<String>().into()
         }
-        Value::Array(array) => format!("{} values of {}", array.len(), array.element_type()),
+        Value::Array(ref array) => format!("{} values of {}", array.len(), array.element_type()).into(),
     }
+}
+
+fn float(v: f64) -> Json {
+    if v.is_finite() { v.into() } else { v.to_string().into() }
 }

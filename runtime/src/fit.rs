@@ -41,7 +41,7 @@ impl Need {
 
     /// The longest context that fits beside weights and activations; none where nothing grows with it.
     pub(crate) fn longest_context(&self, device: &DeviceInfo) -> Option<u64> {
-        let grows = self.per_token.saturating_mul(self.n_ctx.into());
+        let grows = self.per_token.saturating_mul(u64::from(self.n_ctx).next_multiple_of(CTX_ALIGN.into()));
         let fixed = self.weights.saturating_add(self.arena).saturating_add(self.kv.saturating_sub(grows));
         let left = device.free.saturating_sub(fixed);
         (self.per_token > 0).then(|| left / self.per_token / u64::from(CTX_ALIGN) * u64::from(CTX_ALIGN))
@@ -70,11 +70,12 @@ impl Need {
     }
 
     fn what_fits(&self, device: &DeviceInfo) -> String {
-        let align = u64::from(CTX_ALIGN);
-        let left = device.free.saturating_sub(self.weights).saturating_sub(self.arena);
-        let tokens = left / self.per_token.max(1) / align * align;
-        if tokens >= align || self.weights == 0 {
-            return format!("a context of {tokens} tokens would fit");
+        match self.longest_context(device) {
+            Some(tokens) if tokens > 0 || self.weights == 0 => {
+                return format!("a context of {tokens} tokens would fit");
+            }
+            None if self.weights == 0 => return "a shorter context would take as much".into(),
+            _ => {}
         }
         // The context is not what is too large. Weights may take what is left beside it.
         let room = device.free.saturating_sub(self.arena).saturating_sub(self.kv);
@@ -128,6 +129,26 @@ mod tests {
             "a context of 4096 tokens takes 512 MiB of KV cache and 100 MiB of activations; hip:0 has 200 MiB free: a \
              context of 768 tokens would fit"
         );
+    }
+
+    #[test]
+    fn states_are_no_part_of_what_a_shorter_context_gives_back() {
+        let mib = 1u64 << 20;
+        let device = |free| DeviceInfo { name: "cpu".into(), description: String::new(), memory: free, free };
+        // 64 MiB of states beside a cache of 1000 tokens, which has room for 1024.
+        let need = |per_token: u64| Need {
+            weights: 0,
+            elements: 1,
+            kv: 64 * mib + 1024 * per_token,
+            per_token,
+            arena: 0,
+            n_ctx: 1000,
+        };
+        assert_eq!(need(mib).longest_context(&device(64 * mib + 200 * mib)), Some(192));
+        assert_eq!(need(mib).longest_context(&device(10 * mib)), Some(0));
+        assert_eq!(need(0).longest_context(&device(mib)), None);
+        let refused = need(0).check(&device(mib)).unwrap_err().to_string();
+        assert!(refused.ends_with("a shorter context would take as much"), "{refused}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// What a message says.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "content is a text, a list of parts, or null")]
 pub enum Content {
     /// `null`, as beside tool calls.
     Null,

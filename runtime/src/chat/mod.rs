@@ -1,12 +1,13 @@
 //! Chat templates: messages to the prompt text that a model was trained on.
 //!
 //! A file's template is Jinja as Hugging Face's transformers runs it; `environment` recreates that in minijinja, and
-//! `python` prints values as Python does. A file without a template gets one of `fallback`'s. `tools` reads lists of tools,
+//! `python` prints values as Python does, for `filters` too. A file without a template gets one of `fallback`'s. `tools` reads lists of tools,
 //! and `reasoning` takes an answer apart again.
 
 mod environment;
 mod error;
 mod fallback;
+mod filters;
 mod message;
 mod python;
 mod reasoning;
@@ -18,6 +19,7 @@ pub use tools::parse_tools;
 
 use minijinja::value::Value;
 use serde::{Deserialize, Serialize};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::gguf::Metadata;
 use crate::tokenizer::{Tokenizer, TokenizerError};
@@ -48,6 +50,8 @@ pub struct ChatTemplate {
     /// The one used where no other is asked for.
     selected: String,
     names: Vec<String>,
+    /// The sources as they were, one for each name.
+    sources: Vec<String>,
     /// `bos_token` and `eos_token`, where the vocabulary has them.
     special_tokens: Vec<(&'static str, String)>,
     is_fallback: bool,
@@ -100,13 +104,14 @@ impl ChatTemplate {
         let mut environment = environment::new();
         for (name, source) in sources {
             environment
-                .add_template_owned(name.to_string(), environment::without_generation_tags(source))
+                .add_template_owned(name.to_string(), environment::adapted(source))
                 .map_err(|e| ChatError::template(name, source, &e))?;
         }
         let names: Vec<_> = sources.iter().map(|(name, _)| name.to_string()).collect();
         let none = || ChatError::NoSuchTemplate { name: DEFAULT.into(), known: String::new() };
         let selected = names.first().ok_or_else(none)?.clone();
-        Ok(ChatTemplate { environment, selected, names, special_tokens, is_fallback: false })
+        let sources = sources.iter().map(|(_, source)| source.to_string()).collect();
+        Ok(ChatTemplate { environment, selected, names, sources, special_tokens, is_fallback: false })
     }
 
     /// Names of the variants, in the file's order; the first is the default.
@@ -165,10 +170,18 @@ impl ChatTemplate {
         variables.extend(self.special_tokens.iter().map(|(n, text)| (*n, Value::from(text.as_str()))));
         variables.extend(options.extra.iter().map(|(n, v)| (n.as_str(), Value::from_serialize(v))));
         let context: Value = variables.into_iter().collect();
-        self.environment.get_template(name).and_then(|template| template.render(context)).map_err(|e| {
-            let source = self.environment.get_template(name).map(|t| t.source().to_owned()).unwrap_or_default();
-            ChatError::template(name, &source, &e)
-        })
+        let source = self.names.iter().position(|n| n == name).and_then(|at| self.sources.get(at));
+        let render = || self.environment.get_template(name).and_then(|template| template.render(context));
+        // A fault of the engine's must not be the end of a program that only wanted a prompt.
+        match catch_unwind(AssertUnwindSafe(render)) {
+            Ok(rendered) => rendered.map_err(|e| ChatError::template(name, source.map_or("", String::as_str), &e)),
+            Err(_) => Err(ChatError::Template {
+                name: name.clone(),
+                line: None,
+                problem: "the template engine failed at something in it".into(),
+                construct: None,
+            }),
+        }
     }
 }
 

@@ -22,7 +22,8 @@ fn compare(recording: &str) -> Vec<String> {
             (Ok(got), Some(expected)) if got == expected => {}
             (Err(_), None) => {}
             (got, expected) => {
-                differences.push(format!("{}\n  got  {got:?}\n  want {expected:?} {}", case["name"], case["error"]))
+                let name = format!("{} on {}", case["template"], case["conversation"]);
+                differences.push(format!("{name}\n  got  {got:?}\n  want {expected:?} {}", case["error"]))
             }
         }
     }
@@ -158,4 +159,43 @@ fn a_prompt_begins_with_one_beginning_of_sequence() {
     for prompt in ["<t>", "<s><t>"] {
         assert_eq!(encode_prompt(&tokenizer, prompt).unwrap(), [1, 3], "{prompt}");
     }
+}
+
+#[test]
+fn a_template_that_does_not_end_or_prints_without_end_is_refused() {
+    let lists = |step: &str, show: &str| {
+        format!(
+            "{{% set n = namespace(x=[1]) %}}{{% for i in range(400) %}}{{% set n.x = {step} %}}{{% endfor %}}{show}"
+        )
+    };
+    let forever = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}".to_owned();
+    for (source, words) in [
+        (forever, "fuel"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}".to_owned(), "recursion"),
+        (lists("[n.x]", "{{ n.x }}"), "more than 200 levels"),
+        (lists("{'k': n.x}", "{{ n.x | tojson }}"), "more than 200 levels"),
+        (
+            "{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}"
+                .into(),
+            "values",
+        ),
+        ("{{ 'x' * 99999999999 }}".to_owned(), "too large"),
+        (format!("{{{{ {}1{} }}}}", "(".repeat(5000), ")".repeat(5000)), "recursion"),
+        ("{{ messages | tojson(indent=99999999999999999999) }}".to_owned(), "line 1"),
+    ] {
+        let rendered = template(&source).and_then(|t| t.render(&[], &RenderOptions::default()));
+        let error = rendered.unwrap_err().to_string();
+        assert!(error.contains(words) && error.lines().count() == 1, "{}: {error}", &source[..source.len().min(80)]);
+    }
+}
+
+#[test]
+fn a_fault_of_the_engine_is_an_error() {
+    for source in ["{{ messages[::-1][0] }}", "{{ ''[::-2] }}"] {
+        let error = template(source).unwrap().render(&[], &RenderOptions::default()).unwrap_err().to_string();
+        assert_eq!(error, "chat template 'default': the template engine failed at something in it");
+    }
+    let reversed =
+        template("{% for m in messages[::-1] %}{{ m.role }}{% else %}none{% endfor %}{{ 'abc'[::-1] }}").unwrap();
+    assert_eq!(reversed.render(&[], &RenderOptions::default()).unwrap(), "nonecba");
 }

@@ -32,6 +32,12 @@ pub enum NameError {
     },
 }
 
+/// That a file of a store is a link to nothing, as an interrupted download or a cleaned cache leaves it.
+pub(super) fn of_link(file: PathBuf) -> NameError {
+    let target = std::fs::read_link(&file).map(|to| format!(" to {}", to.display())).unwrap_or_default();
+    NameError::Store { file, problem: format!("it is a link{target}, where nothing is; download the model again") }
+}
+
 /// How many names an error lists at most.
 const LISTED: usize = 24;
 

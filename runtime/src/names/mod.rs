@@ -138,10 +138,11 @@ impl Places {
     }
 
     /// The file that a name stands for. A path is taken as it is, whether or not there is such a file, unless it could be
-    /// a name: `a/b` may be both, and is a file if there is one.
+    /// a name: `a/b` may be both, and is a file if there is one. A folder is nothing but what opening it says.
     ///
     /// # Errors
-    /// [`NameError::NotFound`] and [`NameError::Ambiguous`]; [`NameError::Store`] if a store's own files are damaged.
+    /// [`NameError::NotFound`] and [`NameError::Ambiguous`]; [`NameError::Store`] if a store's own files are damaged or link
+    /// to nothing.
     pub fn find(&self, name: impl AsRef<OsStr>) -> Result<Found, NameError> {
         let path = Path::new(name.as_ref());
         let file = || Found {
@@ -150,7 +151,9 @@ impl Places {
             keeper: Keeper::File,
             defaults: Defaults::default(),
         };
-        if path.exists() {
+        // A folder is no model, but may be called as one is.
+        let is_folder = path.is_dir();
+        if path.exists() && !is_folder {
             return Ok(file());
         }
         let Some(text) = name.as_ref().to_str().filter(|text| could_be_a_name(text)) else { return Ok(file()) };
@@ -169,6 +172,9 @@ impl Places {
                 found.extend(folders::llama_cpp(folder, &wanted));
             }
         }
+        // Caches link to what they keep. What was taken away leaves links to nothing.
+        let gone = found.iter().find(|f| !f.path.exists()).cloned();
+        found.retain(|f| f.path.exists());
         // Two places may share a file.
         let mut seen = Vec::new();
         found.retain(|f| {
@@ -181,9 +187,11 @@ impl Places {
         if let Some(at) = found.iter().position(|f| f.name == text) {
             return Ok(found.swap_remove(at));
         }
-        match found.len() {
-            1 => Ok(found.remove(0)),
-            0 => Err(NameError::NotFound { name: text.into(), looked: self.all() }),
+        match (found.len(), gone) {
+            (1, _) => Ok(found.remove(0)),
+            (0, Some(gone)) => Err(error::of_link(gone.path)),
+            (0, None) if is_folder => Ok(file()),
+            (0, None) => Err(NameError::NotFound { name: text.into(), looked: self.all() }),
             _ => Err(NameError::Ambiguous {
                 name: text.into(),
                 candidates: found.into_iter().map(|f| (f.name, f.path)).collect(),

@@ -64,16 +64,18 @@ impl Manifest {
 
 impl Layer {
     fn hash(&self) -> Option<&str> {
-        let hash = self.digest.strip_prefix("sha256:")?;
+        // Both marks have been in use.
+        let hash = self.digest.strip_prefix("sha256")?.strip_prefix([':', '-'])?;
         (hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit())).then_some(hash)
     }
 
     /// The layer's file in a store, which has to be whole.
     fn file(&self, store: &Path) -> Result<PathBuf, NameError> {
         let path = store.join("blobs").join(format!("sha256-{}", self.hash().unwrap_or_default()));
-        let length =
-            std::fs::metadata(&path).map_err(|e| problem(&path, format!("the layer can't be read: {e}")))?.len();
+        let found = std::fs::metadata(&path).map_err(|e| problem(&path, format!("the layer can't be read: {e}")))?;
+        let length = found.len();
         match self.size {
+            _ if !found.is_file() => Err(problem(&path, "the layer is no file".into())),
             Some(size) if size != length => {
                 Err(problem(&path, format!("the layer has {length} bytes, and its manifest says {size}")))
             }

@@ -84,13 +84,13 @@ fn ollamas_models_are_found_by_name_and_tag_with_their_parameters() {
     assert_eq!(home.find("smollm2").name, "smollm2:135m", "it is the only one");
 
     let other = home.layer("model", 'e', "GGUF two");
-    home.manifest("registry.ollama.ai/library/smollm2/1.7b", &[other.clone()]);
+    home.manifest("registry.ollama.ai/library/smollm2/1.7b", std::slice::from_ref(&other));
     let error = home.error("smollm2");
     assert!(error.contains("`smollm2` may be any of 2: smollm2:1.7b, smollm2:135m"), "{error}");
     home.manifest("registry.ollama.ai/library/smollm2/latest", &[other]);
     assert_eq!(home.find("smollm2").name, "smollm2:latest");
 
-    home.manifest("registry.ollama.ai/me/mine/latest", &[model.clone()]);
+    home.manifest("registry.ollama.ai/me/mine/latest", std::slice::from_ref(&model));
     home.manifest("hf.co/Org/Repo-GGUF/Q8_0", &[model]);
     assert_eq!(home.find("me/mine").name, "me/mine:latest");
     for name in ["hf.co/Org/Repo-GGUF:Q8_0", "Org/Repo-GGUF:q8_0", "Org/Repo-GGUF"] {
@@ -212,4 +212,32 @@ fn places_follow_the_variables_of_the_programs() {
     assert_eq!(hub.hugging_face, [Path::new("/l"), Path::new("/hub")]);
     let nothing = places(&[]).find("smollm2").unwrap_err().to_string();
     assert!(nothing.contains("/usr/share/ollama"), "{nothing}");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_to_nothing_are_no_models() {
+    let home = Home::new();
+    let repo = "hub/models--Org--Tiny-GGUF/snapshots/1";
+    let model = home.write(&format!("{repo}/tiny-Q8_0.gguf"), "");
+    let dangling = model.with_file_name("tiny-Q4_0.gguf");
+    std::os::unix::fs::symlink("../../blobs/gone", &dangling).unwrap();
+    // A link to a folder above makes a walk that never ends, but for its depth.
+    std::os::unix::fs::symlink("..", model.with_file_name("up")).unwrap();
+    assert_eq!(home.find("Org/Tiny-GGUF:Q8_0").path, model);
+    assert_eq!(home.find("Org/Tiny-GGUF").path, model, "the other one is not there");
+    for name in ["Org/Tiny-GGUF:Q4_0", "tiny-Q4_0"] {
+        let error = home.error(name);
+        let words = "tiny-Q4_0.gguf: it is a link to ../../blobs/gone, where nothing is; download the model again";
+        assert!(error.ends_with(words), "{error}");
+    }
+}
+
+#[test]
+fn a_folder_may_be_called_as_a_model_is() {
+    let home = Home::new();
+    assert_eq!(home.find("src").keeper, Keeper::File, "a folder of this crate: opening it says what is wrong");
+    let model = home.layer("model", 'a', "GGUF");
+    home.manifest("registry.ollama.ai/library/src/latest", &[model.replace("sha256:", "sha256-")]);
+    assert_eq!(home.find("src").keeper, Keeper::Ollama);
 }

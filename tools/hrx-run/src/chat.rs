@@ -76,27 +76,27 @@ impl Chat<'_> {
                     // At a terminal only the answer is stopped.
                     let at_terminal = matches!(lines, Lines::Editor(_)) && !alone;
                     match answer {
-                        Some(Answer { interrupted: true, .. }) if !at_terminal => return Ok(interrupt::EXIT_CODE),
+                        Ok(Answer { interrupted: true, .. }) if !at_terminal => return Ok(interrupt::EXIT_CODE),
                         // A message that can't be answered is an error, unless a person can do something about it.
-                        None if !at_terminal => return Err(self.full()),
-                        None => self.engine.console.line(&format!("error: {}", self.full())),
-                        Some(_) if alone => return Ok(0),
-                        Some(_) => {}
+                        Err(tokens) if !at_terminal => return Err(self.full(tokens)),
+                        Err(tokens) => self.engine.console.line(&format!("error: {}", self.full(tokens))),
+                        Ok(_) if alone => return Ok(0),
+                        Ok(_) => {}
                     }
                 }
             }
         }
     }
 
-    /// Answers a message, or what has been said so far; none if the context has no room for it, which is then as if it had
-    /// not been said.
-    fn turn(&mut self, text: Option<&str>) -> Result<Option<Answer>, Failure> {
+    /// Answers a message, or what has been said so far. If the context has no room for that, the conversation's tokens are
+    /// the inner error, and it is as if the message had not been said.
+    fn turn(&mut self, text: Option<&str>) -> Result<Result<Answer, usize>, Failure> {
         let before = self.messages.len();
         self.messages.extend(text.map(|text| Message::new("user", text)));
         let tokens = self.prompts.encode(&self.engine.model, &self.messages)?;
         if tokens.len() >= self.engine.session.n_ctx() as usize {
             self.messages.truncate(before);
-            return Ok(None);
+            return Ok(Err(tokens.len()));
         }
         // What the cache and the conversation have in common need not be evaluated again, but for one token at least:
         // there are no logits otherwise.
@@ -108,14 +108,17 @@ impl Chat<'_> {
         if let ControlFlow::Continue(()) = self.engine.output.end_line()
             && answer.done.stop == Stop::ContextFull
         {
-            self.engine.console.warn(&format!("the answer is cut short: {}", self.full()));
+            let tokens = tokens.len() + answer.done.tokens.len();
+            self.engine.console.warn(&format!("the answer is cut short: {}", self.full(tokens)));
         }
         self.messages.push(Message::answer(&answer.text));
-        Ok(Some(answer))
+        Ok(Ok(answer))
     }
 
-    fn full(&self) -> Failure {
+    fn full(&self, tokens: usize) -> Failure {
         let n = self.engine.session.n_ctx();
-        Failure::Input(format!("the context of {n} tokens is full: /clear starts over, and -c makes it larger"))
+        Failure::Input(format!(
+            "the context of {n} tokens is full: the conversation has {tokens}; /clear starts over, and -c makes it larger"
+        ))
     }
 }

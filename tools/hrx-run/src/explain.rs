@@ -41,7 +41,8 @@ fn report(e: &Explanation) -> String {
     let mut out = String::new();
     // Writing to a string can't fail.
     let _ = sections(&mut out, e);
-    out
+    // A file's texts must not move a terminal's cursor.
+    out.chars().map(|c| if c.is_control() && c != '\n' { '\u{FFFD}' } else { c }).collect()
 }
 
 fn sections(out: &mut String, e: &Explanation) -> std::fmt::Result {
@@ -128,7 +129,10 @@ fn sections(out: &mut String, e: &Explanation) -> std::fmt::Result {
 
     writeln!(out, "\nMetadata")?;
     for (key, value) in e.metadata.iter().filter(|(key, _)| !NOT_OF_NOTE.contains(&key.as_str())) {
-        writeln!(out, "  {key}: {value}")?;
+        match value.as_str() {
+            Some(text) => writeln!(out, "  {key}: {text}")?,
+            None => writeln!(out, "  {key}: {value}")?,
+        }
     }
     Ok(())
 }

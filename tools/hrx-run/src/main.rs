@@ -67,7 +67,8 @@ fn list_devices(args: &Args) -> Result<(), Failure> {
     output.finish()
 }
 
-/// An error is one line, whatever its parts had in mind.
+/// An error is one line, whatever its parts had in mind, and moves no terminal's cursor.
 fn one_line(text: &str) -> String {
-    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
+    let line = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ");
+    line.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
 }

@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::console::Console;
 use crate::failure::Failure;
 use hrx::Model;
-use hrx::chat::{ChatTemplate, Message, RenderOptions, encode_prompt, parse_tools};
+use hrx::chat::{ChatError, ChatTemplate, Message, RenderOptions, encode_prompt, parse_tools};
 use std::fs;
 use std::path::Path;
 
@@ -13,6 +13,8 @@ pub struct Prompts {
     template: ChatTemplate,
     options: RenderOptions,
     has_switch: bool,
+    /// Whether the template is the model's.
+    is_own: bool,
 }
 
 impl Prompts {
@@ -26,7 +28,7 @@ impl Prompts {
                 let source = read(file)?;
                 ChatTemplate::from_sources(&[(&file.display().to_string(), &source)], model.tokenizer()?)?
             }
-            None => model.chat_template()?,
+            None => model.chat_template().map_err(of_model)?,
         };
         let tools = match &args.tools {
             Some(file) => Some(parse_tools(&read(file)?).map_err(|e| in_file(file, e))?),
@@ -38,7 +40,7 @@ impl Prompts {
             options.extra.insert(name.into(), on.into());
         }
         options.extra.extend(args.template_var.iter().cloned());
-        Ok(Prompts { template, options, has_switch: switch.is_some() })
+        Ok(Prompts { template, options, has_switch: switch.is_some(), is_own: args.chat_template.is_none() })
     }
 
     /// Says what of the command line will make no difference.
@@ -66,7 +68,8 @@ impl Prompts {
     /// # Errors
     /// If the template refuses the messages.
     pub fn encode(&self, model: &Model, messages: &[Message]) -> Result<Vec<u32>, Failure> {
-        let prompt = self.template.render(messages, &self.options)?;
+        let prompt = self.template.render(messages, &self.options);
+        let prompt = prompt.map_err(|e| if self.is_own { of_model(e.into()) } else { e.into() })?;
         Ok(encode_prompt(model.tokenizer()?, &prompt)?)
     }
 }
@@ -90,6 +93,16 @@ pub fn messages(args: &Args, system: Option<&str>) -> Result<Vec<Message>, Failu
         (None, _) => {}
     }
     Ok(messages)
+}
+
+/// What to do about a template of the model's that does not work.
+fn of_model(error: hrx::Error) -> Failure {
+    match error {
+        hrx::Error::Chat(e @ ChatError::Template { .. }) => {
+            Failure::Input(format!("{e}; --chat-template FILE uses another template in place of the model's"))
+        }
+        other => other.into(),
+    }
 }
 
 fn read(file: &Path) -> Result<String, Failure> {

@@ -6,6 +6,8 @@ mod disk;
 mod explain;
 mod gpu;
 mod names;
+mod real;
 mod run;
 mod split;
 mod support;
+mod templates;
