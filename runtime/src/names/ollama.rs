@@ -90,7 +90,8 @@ struct Params {
     #[serde(default)]
     stop: Vec<String>,
     temperature: Option<f32>,
-    top_k: Option<usize>,
+    /// Below 1 for all.
+    top_k: Option<i64>,
     top_p: Option<f32>,
     min_p: Option<f32>,
     repeat_penalty: Option<f32>,
@@ -105,7 +106,7 @@ pub fn parse_params(json: &[u8]) -> Result<Defaults, String> {
     Ok(Defaults {
         stop: p.stop.into_iter().filter(|text| !text.is_empty()).collect(),
         temperature: p.temperature,
-        top_k: p.top_k,
+        top_k: p.top_k.map(|k| usize::try_from(k).unwrap_or(0)),
         top_p: p.top_p,
         min_p: p.min_p,
         repeat_penalty: p.repeat_penalty,

@@ -99,6 +99,13 @@ fn ollamas_models_are_found_by_name_and_tag_with_their_parameters() {
 }
 
 #[test]
+fn parameters_take_what_ollama_takes() {
+    let parsed = ollama::parse_params(br#"{"top_k":-1,"temperature":1,"num_gpu":99,"min_p":null}"#).unwrap();
+    assert_eq!(parsed, Defaults { top_k: Some(0), temperature: Some(1.0), ..Defaults::default() });
+    assert!(ollama::parse_params(br#"{"temperature":"hot"}"#).unwrap_err().contains("no parameters of Ollama"));
+}
+
+#[test]
 fn a_damaged_store_is_said_with_the_file() {
     let home = Home::new();
     let model = home.layer("model", 'a', "GGUF");

@@ -38,11 +38,20 @@ fn json_has_the_numbers_of_the_file_and_of_a_run() {
 
 #[test]
 fn states_that_do_not_grow_are_told_from_the_cache() {
-    let (_, path) = model("mamba2-Q4_K_M");
-    let e: serde_json::Value =
-        serde_json::from_str(&ran(&mut command(&path, &["--explain", "--json"])).text()).unwrap();
-    assert!(e["memory"]["states"].as_u64().unwrap() > 0 && e["memory"]["kv_cache"] == 0, "{}", e["memory"]);
-    assert_eq!(e["fit"]["longest_context"], serde_json::Value::Null);
+    let (_, path) = model("qwen3next-F16");
+    let memory = |n_ctx: u64| {
+        let text = ran(&mut command(&path, &["--explain", "--json", "-c", &n_ctx.to_string()])).text();
+        let e: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let [states, kv, token] =
+            ["states", "kv_cache", "kv_cache_per_token"].map(|k| e["memory"][k].as_u64().unwrap());
+        assert_eq!(kv, n_ctx * token);
+        (states, kv)
+    };
+    let (short, long) = (memory(64), memory(128));
+    assert!(short.0 > 0 && short.0 == long.0, "{short:?} {long:?}");
+    assert!(short.1 > 0 && long.1 == 2 * short.1, "{short:?} {long:?}");
+    let text = ran(&mut command(&path, &["--explain"])).text();
+    assert!(text.contains("of any context"), "{text}");
 }
 
 #[test]

@@ -15,8 +15,9 @@ fn a_models_template_is_used_and_its_variant_for_tools() {
     let file = with_metadata(dir.path(), &[(TEMPLATE, all), ("tokenizer.chat_template.tool_use", with_tools)]);
     let plain = ran(&mut command(&file, &SHORT));
     assert!(!plain.err.contains("warning"), "{}", plain.err);
-    // Without turns a conversation's first answer is the continuation of a text.
-    assert_eq!(plain.text(), ran(&mut command(&file, &["-p", "Hi", "-n", "4", "--temp", "0"])).text());
+    // Without turns a conversation's first answer is the continuation of a text, as a line.
+    let text = ran(&mut command(&file, &["-p", "Hi", "-n", "4", "--temp", "0"])).text();
+    assert_eq!(plain.text(), text + "\n");
     let args = [&SHORT[..], &["--tools", tools.to_str().unwrap()]].concat();
     let refused = ran(&mut command(&file, &args));
     assert!(refused.error().contains("chat template 'tool_use' line 1") && refused.error().contains("tools: clock"));
