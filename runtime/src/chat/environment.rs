@@ -10,7 +10,11 @@ use super::{filters, python};
 
 /// Instructions of a rendering. Real ones take some ten for each line of a template and message; one that takes more than
 /// this does not end.
-const MOST_INSTRUCTIONS: u64 = 20_000_000;
+const MOST_INSTRUCTIONS: u64 = 10_000_000;
+
+/// Stack of a rendering in bytes, of which only what is used takes memory: enough to let go of the deepest list that so many
+/// instructions can make.
+pub const STACK: usize = 1 << 30;
 
 /// Takes the place of `[::-1]` in [`adapted`] sources.
 const REVERSE: &str = "|_rev_";

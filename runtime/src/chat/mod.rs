@@ -19,7 +19,7 @@ pub use tools::parse_tools;
 
 use minijinja::value::Value;
 use serde::{Deserialize, Serialize};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::Builder;
 
 use crate::gguf::Metadata;
 use crate::tokenizer::{Tokenizer, TokenizerError};
@@ -28,6 +28,9 @@ const KEY: &str = "tokenizer.chat_template";
 const DEFAULT: &str = "default";
 /// Variables that switch reasoning: of Qwen3, GLM-4.5, SmolLM3 and others; of DeepSeek-V3.1 and Granite 3.2.
 const REASONING_SWITCHES: [&str; 2] = ["enable_thinking", "thinking"];
+/// The name of the thread that a template is rendered on. A panic there is reported as an error, so that a program's panic hook
+/// need not.
+pub const RENDER_THREAD: &str = "chat template";
 /// The variant that is meant for requests with tools.
 const TOOL_USE: &str = "tool_use";
 
@@ -171,17 +174,20 @@ impl ChatTemplate {
         variables.extend(options.extra.iter().map(|(n, v)| (n.as_str(), Value::from_serialize(v))));
         let context: Value = variables.into_iter().collect();
         let source = self.names.iter().position(|n| n == name).and_then(|at| self.sources.get(at));
-        let render = || self.environment.get_template(name).and_then(|template| template.render(context));
-        // A fault of the engine's must not be the end of a program that only wanted a prompt.
-        match catch_unwind(AssertUnwindSafe(render)) {
-            Ok(rendered) => rendered.map_err(|e| ChatError::template(name, source.map_or("", String::as_str), &e)),
-            Err(_) => Err(ChatError::Template {
-                name: name.clone(),
-                line: None,
-                problem: "the template engine failed at something in it".into(),
-                construct: None,
-            }),
-        }
+        let fault = |problem: String| ChatError::Template { name: name.clone(), line: None, problem, construct: None };
+        // A template can nest lists as deeply as its fuel lasts, and the engine walks them by recursion when they go. A fault
+        // of the engine's must not be the end of a program that only wanted a prompt, either: so it has a thread of its own.
+        // The engine's errors hold values, too: they must not leave the thread.
+        let render = || {
+            let rendered = self.environment.get_template(name).and_then(|template| template.render(context));
+            rendered.map_err(|e| ChatError::template(name, source.map_or("", String::as_str), &e))
+        };
+        std::thread::scope(|scope| {
+            let thread = Builder::new().name(RENDER_THREAD.into()).stack_size(environment::STACK);
+            let thread = thread.spawn_scoped(scope, render);
+            let thread = thread.map_err(|e| fault(format!("no thread to render it: {e}")))?;
+            thread.join().unwrap_or_else(|_| Err(fault("the template engine failed at something in it".into())))
+        })
     }
 }
 

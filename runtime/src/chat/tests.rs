@@ -171,6 +171,12 @@ fn a_template_that_does_not_end_or_prints_without_end_is_refused() {
     let forever = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}".to_owned();
     for (source, words) in [
         (forever, "fuel"),
+        (
+            "{% set n = namespace(x=[]) %}{% for a in range(99999) %}{% for b in range(99999) %}{% set n.x = [n.x] %}\
+             {% endfor %}{% endfor %}"
+                .to_owned(),
+            "fuel",
+        ),
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}".to_owned(), "recursion"),
         (lists("[n.x]", "{{ n.x }}"), "more than 200 levels"),
         (lists("{'k': n.x}", "{{ n.x | tojson }}"), "more than 200 levels"),

@@ -34,6 +34,13 @@ use std::sync::Arc;
 fn main() -> ExitCode {
     let clock = Clock::start();
     let args = Args::parse();
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        // What the template engine fails at comes back as an error, which is a line of its own.
+        if std::thread::current().name() != Some(hrx::chat::RENDER_THREAD) {
+            report(panic);
+        }
+    }));
     let console = Arc::new(Console::new());
     let done = run(&args, clock, &console);
     console.clear();

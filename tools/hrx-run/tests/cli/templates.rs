@@ -39,6 +39,7 @@ fn a_template_that_cannot_be_rendered_says_where_why_and_what_to_do() {
         ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", &["fuel"]),
         ("{{ 'a\u{1b}[2J' | nosuch }}", &["nosuch"]),
         ("{% include 'other' %}", &["line 1", "other"]),
+        ("{{ ''[::-2] }}", &["the template engine failed"]),
     ] {
         let file = with_metadata(dir.path(), &[(TEMPLATE, template)]);
         let ran = ran(&mut command(&file, &SHORT));
