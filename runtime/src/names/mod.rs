@@ -1,7 +1,7 @@
 //! Model names: what people call a model, to a file that another program has already put on this machine.
 //!
 //! A name that is a file is that file. Other names are looked up where Ollama ([`ollama`]), Hugging Face's libraries
-//! ([`hugging_face`]), LM Studio and llama.cpp ([`folders`]) keep what they download:
+//! (`hugging_face`), LM Studio and llama.cpp (`folders`) keep what they download:
 //!
 //! | name | means |
 //! | --- | --- |
