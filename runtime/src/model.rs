@@ -215,6 +215,10 @@ impl Model {
         &self.data.graph
     }
 
+    pub(crate) fn data(&self) -> &ModelData {
+        &self.data
+    }
+
     /// The kernels made for the model's sessions so far.
     pub fn kernels(&self) -> &KernelStore {
         &self.kernels

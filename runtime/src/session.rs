@@ -3,18 +3,14 @@
 use crate::device::{Buffer, Device, LaunchTime};
 use crate::error::Error;
 use crate::exec::inputs::{StepInputs, Tables};
-use crate::exec::lower::CACHE_ELEM;
 use crate::exec::program::Bindings;
 use crate::exec::rope::RopeTables;
 use crate::exec::{Activations, Drafts, KernelStore, Program};
-use crate::fit::Need;
 use crate::model::ModelData;
+use crate::session_plan::{SessionPlan, cache_bytes, state_bytes};
 use hrx_ir::graph::{Graph, KvCache, Rows, State, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Room in caches is a multiple of this, so that kernels can read whole tiles of positions.
-pub(crate) const CTX_ALIGN: u32 = 64;
 
 /// What a session computes for its tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,9 +43,6 @@ impl Default for SessionOptions {
     }
 }
 
-/// The context of a session whose options don't say.
-const DEFAULT_CTX: u32 = 4096;
-
 /// One sequence on one device.
 pub struct Session {
     model: Arc<ModelData>,
@@ -78,29 +71,10 @@ impl Session {
     pub(crate) fn new(model: &Arc<ModelData>, store: &KernelStore, options: &SessionOptions) -> Result<Session, Error> {
         let device = Arc::clone(store.device());
         let graph = &model.graph;
-        let n_train = model.config.n_ctx_train;
-        let n_ctx = if options.n_ctx == 0 { n_train.min(DEFAULT_CTX) } else { options.n_ctx };
-        if n_ctx == 0 || options.n_batch == 0 {
-            return Err(Error::Invalid("a context and a batch have at least one token".into()));
-        }
-        let room = n_ctx.checked_next_multiple_of(CTX_ALIGN).filter(|&n| n <= i32::MAX as u32 / 1024);
-        let room =
-            room.ok_or_else(|| Error::Invalid(format!("a context of {n_ctx} tokens is beyond what kernels index")))?;
-        let n_batch = options.n_batch.min(n_ctx);
-        let Drafts { decode, batch, output, max_tokens, max_outputs } =
-            Drafts::new(graph, options.outputs, n_batch, options.activations, device.target())?;
-
-        let kv_bytes = kv_bytes(graph, room);
-        let arena_bytes = decode.arena_bytes().max(batch.arena_bytes());
-        let need = Need {
-            weights: model.weight_bytes(&*device)?,
-            elements: model.weight_elements(),
-            kv: kv_bytes,
-            per_token: (self::kv_bytes(graph, 2 * CTX_ALIGN) - self::kv_bytes(graph, CTX_ALIGN)) / u64::from(CTX_ALIGN),
-            arena: arena_bytes,
-            n_ctx,
-        };
+        let SessionPlan { drafts, n_ctx, room, need } = SessionPlan::new(model, &*device, options)?;
         need.check(&device.info())?;
+        let Drafts { decode, batch, output, max_tokens, max_outputs } = drafts;
+        let (kv_bytes, arena_bytes) = (need.kv, need.arena);
 
         // Every kernel of both programs is compiled in one go, on all cores.
         let requests: Vec<_> = decode.requests().into_iter().chain(batch.requests()).collect();
@@ -327,32 +301,6 @@ fn read_row(device: &dyn Device, buffer: &Buffer, row: u32, out: &mut [f32]) -> 
         out.iter_mut().zip(words).for_each(|(x, &b)| *x = f32::from_le_bytes(b));
     })?;
     Ok(())
-}
-
-/// Bytes of the keys and of the values of a layer.
-fn cache_bytes(c: KvCache, room: u32) -> [u64; 2] {
-    let of = |dim: u32| u64::from(c.n_kv_head) * u64::from(dim) * u64::from(CACHE_ELEM.bytes()) * u64::from(room);
-    [of(c.head_dim), if c.shared { 0 } else { of(c.value_dim) }]
-}
-
-/// Bytes of a state that is not kept by position.
-fn state_bytes(s: State) -> u64 {
-    match s.shape() {
-        Some(shape) => match shape.rows {
-            Rows::Const(n) => 4 * u64::from(n) * u64::from(shape.cols),
-            _ => 0,
-        },
-        None => 0,
-    }
-}
-
-/// Bytes of all that outlives a step.
-fn kv_bytes(graph: &Graph, room: u32) -> u64 {
-    let bytes = |s: State| match s {
-        State::Kv(c) => cache_bytes(c, room).iter().sum(),
-        other => state_bytes(other),
-    };
-    graph.states().map(|(_, s)| bytes(s)).sum()
 }
 
 /// Memory for keys and values. Values that are a part of their keys have none.

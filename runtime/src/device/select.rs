@@ -6,8 +6,8 @@ use crate::exec::Warn;
 use std::sync::Arc;
 
 /// The forms of names that there are, for errors.
-const NAMES: &str = "auto; cpu; cuda or hip, with :N behind it for the GPU of that number; emu:CHIP for the emulator of a \
-                     chip, as emu:gfx1100";
+const NAMES: &str = "auto; cpu; cuda or hip; cuda:N or hip:N for the GPU of that number; emu:CHIP for the emulator of a chip, \
+                     as emu:gfx1100";
 
 /// What takes the place of a device's name where nobody says which.
 pub const AUTO: &str = "auto";

@@ -58,9 +58,8 @@ pub fn open_emulator(chip: &str, warn: &Warn) -> Result<GpuDevice, DeviceError> 
     let unavailable = |reason: String| DeviceError::Unavailable { device: asked.clone(), reason };
     match Target::from_name(chip)? {
         Target::Amd(_) => {}
-        Target::Host(_) | Target::Nvidia(_) => {
-            return Err(unavailable("it is no AMD GPU's processor, as gfx1100 is".into()));
-        }
+        Target::Host(_) => return Err(unavailable("it is no GPU's processor, as gfx1100 is".into())),
+        Target::Nvidia(_) => return Err(unavailable("it is no AMD GPU, as gfx1100 is".into())),
     }
     let library = Library::open_emulator().map_err(|e| unavailable(e.to_string()))?;
     library.set_chip(chip).map_err(|e| unavailable(e.to_string()))?;
