@@ -8,7 +8,7 @@ use crate::exec::rope::RopeTables;
 use crate::exec::{Activations, Drafts, KernelStore, Program};
 use crate::model::ModelData;
 use crate::session_plan::{SessionPlan, cache_bytes, state_bytes};
-use hrx_ir::graph::{Graph, KvCache, Rows, State, Tensor};
+use hrx_ir::graph::{Graph, KvCache, State, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
 
