@@ -207,7 +207,7 @@ impl<'c, I: Isa> Codegen<'c, '_, I> {
         if self.lanes.lds > 0 {
             let declared = self.lanes.lds <= I::DECLARED_LDS;
             let ty = self.cx.i8_type().array_type(if declared { self.lanes.lds } else { 0 });
-            let lds = self.module.add_global(ty, Some(LDS.into()), &format!("{}.lds", self.k.name));
+            let lds = self.module.add_global(ty, Some(LDS.into()), &format!("{}_lds", self.k.name));
             if declared {
                 lds.set_linkage(Linkage::Internal);
                 lds.set_initializer(&ty.get_undef());

@@ -447,6 +447,7 @@ impl<'g> Lowerer<'g> {
 fn is_written(slot: Slot, request: &Request) -> bool {
     match slot {
         Slot::Out | Slot::OutCodes | Slot::OutScales | Slot::Cache => true,
+        Slot::PartSums | Slot::PartTotals => matches!(request, Request::Attention(_)),
         // Products read what the turned routes count.
         Slot::Counts => matches!(request, Request::ExpertRows(_)),
         _ => false,
