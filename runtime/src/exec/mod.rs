@@ -11,14 +11,18 @@
 //! * [`schedule`]: a step's stage follows from what it reads. Steps of one stage run side by side.
 //! * [`plan`]: buffers whose lifetimes do not meet share memory.
 //! * [`objects`]: kernels to objects, from the cache or the compiler.
+//! * [`machine_code`]: objects to machine code, where the device's driver makes that.
 //! * [`kernels`]: requests to kernels loaded on a device.
+//! * [`inputs`]: what a step is given.
 //! * [`program`]: all of it for one kind of step, recorded on a device.
 //! * [`drafts`]: the programs of a session before they are recorded.
 //! * [`model_kernels`](mod@model_kernels): the kernels of a model, without a session.
 
 pub mod drafts;
+pub mod inputs;
 pub mod kernels;
 pub mod lower;
+pub mod machine_code;
 pub mod model_kernels;
 pub mod objects;
 pub mod plan;
