@@ -221,7 +221,8 @@ fn arguments_grids_and_graphs() {
     assert_eq!(replay(3)[..2], launched(3));
     // The second with the same variables captures.
     let calls = replay(3);
-    assert_eq!(calls[0], "cuStreamBeginCapture");
+    let begin = calls.iter().position(|c| c == "cuStreamBeginCapture").expect("captured");
+    let calls = &calls[begin..];
     assert_eq!(calls[1..3], launched(3));
     let graph = [one, quarter].map(|x| format!("  graph: {}", line(3, x)));
     let rest = ["cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphDestroy", "cuGraphLaunch"];
@@ -235,6 +236,42 @@ fn arguments_grids_and_graphs() {
     assert!(fake.said.lock().expect("not poisoned").is_empty());
     let e = recorded.replay(&[i32::MAX]).expect_err("refused").to_string();
     assert!(e.starts_with("kernel add: argument 3 is a view of "), "{e}");
+}
+
+#[test]
+fn launches_of_one_stage_are_branches_of_a_graph() {
+    let fake = Fake::new();
+    let device = fake.device();
+    let kernel = add();
+    let id = device.load(&kernel, &object(&kernel, &device)).expect("loads");
+    let buffers: Vec<Buffer> = (0..6).map(|_| device.alloc(512, "a matrix").expect("memory")).collect();
+    let launch = |i: usize| Launch {
+        kernel: id,
+        args: vec![Arg::Var(Var(0)), Arg::I32(32), Arg::F32(1.0), Arg::Buffer(buffers[i].clone())],
+    };
+    let stages = vec![vec![launch(0)], (1..6).map(launch).collect(), vec![launch(0)]];
+    // SAFETY: there are four rows, and no replay is of more; launches have buffers of their own.
+    let mut recorded = unsafe { device.record(stages).expect("recorded") };
+    recorded.replay(&[4]).expect("replayed");
+    fake.calls();
+    recorded.replay(&[4]).expect("captured");
+    let calls = fake.calls();
+    let from = calls.iter().position(|c| c == "cuStreamBeginCapture").expect("captured");
+    let to = calls.iter().position(|c| c == "cuStreamEndCapture").expect("captured");
+    let short: Vec<&str> = calls[from + 1..to]
+        .iter()
+        .map(|c| match c.split_once(" in stream ") {
+            Some((_, number)) => number,
+            None if c.starts_with("cuLaunchKernel") => "0",
+            None => c.trim_start_matches("cu"),
+        })
+        .collect();
+    let fork = ["EventRecord", "StreamWaitEvent", "StreamWaitEvent", "StreamWaitEvent"];
+    let join = ["EventRecord", "StreamWaitEvent"].repeat(3);
+    let wanted = [&["0"][..], &fork, &["0", "1", "2", "3", "0"], &join, &["0"]].concat();
+    assert_eq!(short, wanted);
+    drop((recorded, buffers, device));
+    assert_eq!(fake.calls().last().map(String::as_str), Some("held: 0 [0, 0, 0, 0, 0, 0]"));
 }
 
 #[test]

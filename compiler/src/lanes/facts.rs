@@ -16,6 +16,8 @@ pub struct Facts {
     pub dot4: Dot4,
     /// Whether there is a dot product of two `f16` pairs added to an `f32`.
     pub dot2: bool,
+    /// Whether lanes load matrices from LDS together ([`super::ir::Op::LoadMatrices`]).
+    pub matrix_loads: bool,
     /// The instructions of the matrix unit.
     pub matrix_ops: &'static [MatrixOp],
 }
@@ -32,7 +34,15 @@ impl Facts {
 
 impl From<&'static amd::Chip> for Facts {
     fn from(c: &'static amd::Chip) -> Facts {
-        Facts { name: c.name, wave: c.wave, lds: c.lds, dot4: c.dot4, dot2: c.dot2, matrix_ops: c.matrix_ops }
+        Facts {
+            name: c.name,
+            wave: c.wave,
+            lds: c.lds,
+            dot4: c.dot4,
+            dot2: c.dot2,
+            matrix_loads: false,
+            matrix_ops: c.matrix_ops,
+        }
     }
 }
 
@@ -44,6 +54,7 @@ impl From<&'static nvidia::Chip> for Facts {
             lds: c.most_shared.value,
             dot4: Dot4::Mixed,
             dot2: false,
+            matrix_loads: true,
             matrix_ops: c.matrix_ops,
         }
     }

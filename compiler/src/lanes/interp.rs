@@ -181,6 +181,7 @@ impl Machine<'_> {
                 Ok(vec![(0..lanes).map(|i| from[(i ^ mask) as usize]).collect()])
             }
             Op::Load { at, bytes, mask } => self.load(at, *bytes, *mask),
+            Op::LoadMatrices { at, count } => self.load_matrices(at, *count),
             Op::Store { at, bytes, values, mask } => self.store(at, *bytes, values, *mask),
             Op::Barrier => {
                 self.phase += 1;
@@ -221,6 +222,26 @@ impl Machine<'_> {
             for i in 0..bytes {
                 let byte = self.read(at.space, address.wrapping_add(i), lane)?;
                 out[(i / 4) as usize][lane] |= u32::from(byte) << (8 * (i % 4));
+            }
+        }
+        Ok(out)
+    }
+
+    fn load_matrices(&mut self, at: &Address, count: u32) -> Result<Vec<Vec<u32>>, Fault> {
+        let addresses: Vec<u32> = self.addresses(at, None)?.into_iter().flatten().collect();
+        let wave = self.k.wave as usize;
+        if at.space != Space::Lds || addresses.iter().any(|a| !a.is_multiple_of(16)) {
+            return fault("matrices are loaded from LDS, and their rows are aligned to 16 bytes");
+        }
+        let mut out = vec![vec![0u32; self.lanes]; count as usize];
+        for (m, words) in out.iter_mut().enumerate() {
+            for (lane, word) in words.iter_mut().enumerate() {
+                let of_wave = lane % wave;
+                let row = addresses[lane - of_wave + 8 * m + of_wave / 4];
+                for i in 0..4 {
+                    let byte = self.read(Space::Lds, row.wrapping_add(4 * (of_wave as u32 % 4) + i), lane)?;
+                    *word |= u32::from(byte) << (8 * i);
+                }
             }
         }
         Ok(out)

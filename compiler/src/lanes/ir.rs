@@ -217,6 +217,14 @@ pub enum Op {
         /// Which lanes.
         mask: Option<Val>,
     },
+    /// Loads one, two or four matrices of 8 rows of 16 bytes from LDS, a register each: lane 8m + r has the address of
+    /// row r of matrix m, and lane 4r + w gets the word w of row r of each.
+    LoadMatrices {
+        /// The row's address.
+        at: Address,
+        /// How many matrices.
+        count: u32,
+    },
     /// Stores what a load would read.
     Store {
         /// Where to.

@@ -16,7 +16,7 @@ use crate::target::amd::MatrixOp;
 use crate::target::nvidia;
 use hrx_ir::tile::View;
 use inkwell::attributes::AttributeLoc;
-use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
+use inkwell::values::{BasicValueEnum, IntValue, PointerValue, StructValue};
 
 /// All lanes of a wave.
 const ALL: u32 = u32::MAX;
@@ -139,6 +139,17 @@ impl Isa for Nvptx {
             _ => g.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[g.word(0).into()])?,
         };
         Ok(())
+    }
+
+    fn load_matrices<'c>(
+        g: &Codegen<'c, '_, Self>,
+        row: PointerValue<'c>,
+        count: u32,
+    ) -> Result<Vec<BasicValueEnum<'c>>> {
+        let name = format!("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}.b16");
+        let loaded = g.call(&name, &[row.get_type().into()], &[row.into()])?;
+        let Ok(words) = StructValue::try_from(loaded) else { return Ok(vec![loaded]) };
+        (0..count).map(|n| g.b.build_extract_value(words, n, "").map_err(said)).collect()
     }
 
     fn mma<'c>(

@@ -42,7 +42,7 @@ impl<'c, I: Isa> Codegen<'c, '_, I> {
         Ok(v)
     }
 
-    fn lds_pointer(&self, at: &Address) -> Result<PointerValue<'c>> {
+    pub(super) fn lds_pointer(&self, at: &Address) -> Result<PointerValue<'c>> {
         let lds = self.lds.ok_or("a kernel without LDS uses it")?;
         let lane = self.add(self.int(at.uniform)?, self.int(at.lane)?)?;
         let p = self.byte_index(lds, lane)?;

@@ -105,6 +105,13 @@ pub(crate) trait Isa: Sized {
     /// A barrier of LDS.
     fn barrier(g: &Codegen<'_, '_, Self>) -> Result<()>;
 
+    /// Words of matrices in LDS whose rows lanes point to; lanes are built with such loads only where the chip has them.
+    fn load_matrices<'c>(
+        g: &Codegen<'c, '_, Self>,
+        row: PointerValue<'c>,
+        count: u32,
+    ) -> Result<Vec<BasicValueEnum<'c>>>;
+
     /// A matrix instruction on fragments.
     fn mma<'c>(
         g: &Codegen<'c, '_, Self>,

@@ -406,6 +406,11 @@ impl Emitter {
         self.push(Op::Load { at, bytes, mask }, &vec![Ty::I32; words])
     }
 
+    /// Registers that matrices of LDS fill.
+    pub fn load_matrices(&mut self, at: Address, count: u32) -> Vec<Val> {
+        self.push(Op::LoadMatrices { at, count }, &vec![Ty::I32; count as usize])
+    }
+
     pub fn store(&mut self, at: Address, bytes: u32, values: Vec<Val>, mask: Option<Val>) {
         self.push(Op::Store { at, bytes, values, mask }, &[]);
     }

@@ -17,17 +17,17 @@ const WIDEST: u32 = 16;
 const ALIGNED: u32 = 64;
 
 /// The largest power of two that divides a number, up to [`ALIGNED`].
-fn power_of_two(n: u32) -> u32 {
+pub(super) fn power_of_two(n: u32) -> u32 {
     1 << n.trailing_zeros().min(ALIGNED.trailing_zeros())
 }
 
 /// The byte offsets of a tile's registers.
-struct Offsets {
-    uniform: Val,
+pub(super) struct Offsets {
+    pub(super) uniform: Val,
     /// A power of two that divides the parts that are not constants.
     align: u32,
     /// For each register its lane part and its constant part.
-    registers: Vec<(Val, u32)>,
+    pub(super) registers: Vec<(Val, u32)>,
 }
 
 impl Builder<'_> {
@@ -61,7 +61,13 @@ impl Builder<'_> {
     }
 
     /// The offsets of a tile's registers in a view whose units have `unit` bytes.
-    fn offsets(&mut self, strides: &[Extent], unit: u32, index: &[Value], layout: &Layout) -> Result<Offsets> {
+    pub(super) fn offsets(
+        &mut self,
+        strides: &[Extent],
+        unit: u32,
+        index: &[Value],
+        layout: &Layout,
+    ) -> Result<Offsets> {
         let mut uniform = self.e.int(0);
         let mut lane = self.e.int(0);
         let mut align = ALIGNED;
@@ -171,6 +177,9 @@ impl Builder<'_> {
         let (run, masks) = self.masked_run(run, mask, ty.shape, layout)?;
         if space == Space::Lds {
             self.before_load(view, index, &ty.shape);
+            if let (None, Some(tile)) = (mask, self.load_matrices(view, index, ty, layout)?) {
+                return Ok(Data::Tile(tile));
+            }
         }
         let offsets = self.offsets(&strides, ty.elem.bytes(), index, layout)?;
         let mut words = Vec::new();
@@ -186,7 +195,7 @@ impl Builder<'_> {
     }
 
     /// The tile of loaded words, each of which has as many elements as fit or as the run had.
-    fn loaded(&mut self, elem: Elem, layout: Layout, run: u32, words: Vec<Val>) -> Tile {
+    pub(super) fn loaded(&mut self, elem: Elem, layout: Layout, run: u32, words: Vec<Val>) -> Tile {
         let words = match element_type(elem) {
             Ty::F32 if elem == Elem::F32 => words.iter().map(|&w| self.e.un(Un::Float, w)).collect(),
             _ => words,

@@ -10,6 +10,7 @@ mod convert;
 mod emit;
 mod hazards;
 mod known;
+mod matrices;
 mod memory;
 mod products;
 mod reduce;
