@@ -145,6 +145,44 @@ fn devices_that_cannot_be_used_say_why() {
     }
 }
 
+/// Names are looked up with the library of the environment, which is a process' own: this test is run in one.
+#[test]
+#[ignore = "run by the next, with the variable"]
+fn auto_in_the_environment() {
+    let fake = Fake::new();
+    let name = || hrx::device::open_device("auto", 1, &fake.warn()).expect("a device").info().name;
+    assert_eq!(name(), "cuda:0");
+    assert!(fake.said.lock().expect("not poisoned").is_empty());
+    fake.set(11_040, 1, [9, 0], 1 << 30);
+    assert_eq!(name(), "cpu");
+    let said = std::mem::take(&mut *fake.said.lock().expect("not poisoned"));
+    assert!(said.len() == 1 && said[0].ends_with("or later is wanted; the CPU is used instead"), "{said:?}");
+    for devices in [0, 1] {
+        fake.set(12_080, devices, [7, 0], 1 << 30);
+        assert_eq!(name(), "cpu");
+    }
+    assert!(fake.said.lock().expect("not poisoned").is_empty());
+    let listed = hrx::device::devices(1);
+    let old = "Fake GPU 0 (compute capability 7.0, 132 multiprocessors), PCI 0000:00:00.0, 1024 MiB of memory; \
+               no code is generated for this processor";
+    assert!(listed.iter().any(|d| d.name.is_none() && d.description == old), "{listed:?}");
+    let open =
+        |name: &str| hrx::device::open_device(name, 1, &fake.warn()).err().map(|e| e.to_string()).expect("refused");
+    let e = open("cuda:3");
+    assert!(e.starts_with("cuda:3 can't be used: there is no cuda:3: cuda:0 is Fake GPU 0"), "{e}");
+    assert!(open("cuda:x").starts_with("no device cuda:x; there are: auto; cpu; "));
+}
+
+#[test]
+fn auto_takes_what_can_be_used() {
+    let test = std::env::current_exe().expect("a path");
+    let mut command = std::process::Command::new(test);
+    command.args(["--exact", "auto_in_the_environment", "--ignored", "--nocapture"]).env("HRX_CUDA_LIBRARY", path());
+    let output = command.output().expect("runs");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{out}{err}");
+}
+
 #[test]
 fn everything_is_given_back() {
     let fake = Fake::new();
