@@ -251,57 +251,6 @@ mod tests {
     fn numpy_files_are_read() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/models/llama-Q8_0.npy");
         let matrix = read(&path).unwrap();
-        assert_eq!((matrix.rows, matrix.cols), (2, 3));
-        assert_eq!(matrix.data, [1.0, -2.5, f32::INFINITY, 0.0, 1e-40, 7.0]);
-        assert_eq!(matrix.row(1), [0.0, 1e-40, 7.0]);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no part file is left");
-    }
-
-    #[test]
-    fn what_is_not_finished_leaves_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("m.npy");
-        fs::write(&path, "before").unwrap();
-        let mut writer = NpyWriter::create(&path, 1).unwrap();
-        writer.row(&[1.0]).unwrap();
-        drop(writer);
-        assert_eq!(fs::read(&path).unwrap(), b"before");
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-        let folder = NpyWriter::create(dir.path(), 1).unwrap_err().to_string();
-        assert!(folder.contains("not a regular file"), "{folder}");
-        let nowhere = NpyWriter::create(&dir.path().join("no/m.npy"), 1).unwrap_err().to_string();
-        assert!(nowhere.contains("can't create"), "{nowhere}");
-    }
-
-    #[test]
-    fn faults_are_named() {
-        let good = [header(1, 2), vec![0; 8]].concat();
-        assert!(parse(&good).is_ok());
-        for length in 0..good.len() {
-            assert!(parse(&good[..length]).is_err(), "{length}");
-        }
-        let with = |from: &str, to: &str| {
-            let text = String::from_utf8(good[10..128].to_vec()).unwrap().replace(from, to);
-            parse(&[&good[..10], text.as_bytes(), &good[128..]].concat()).unwrap_err()
-        };
-        assert!(with("<f4", "<f8").contains("want 'descr': '<f4'"));
-        assert!(with("False", "True ").contains("want 'fortran_order': False"));
-        assert!(with("(1, 2)", "(2,)  ").contains("two dimensions"));
-        assert!(with("(1, 2)", "(1, 3)").contains("8 bytes of data for a float32 matrix of 1 x 3"));
-        let huge = parse(&header(usize::MAX, usize::MAX)).unwrap_err();
-        assert!(huge.contains("0 bytes of data"), "{huge}");
-    }
-
-    #[test]
-    fn numpy_files_are_read() {
-        let shared = std::env::var_os("HRX_SHARED")
-            .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
-        let path = shared.join("golden/models/llama-F16.npy");
-        if !path.exists() {
-            println!("skipped: no {}", path.display());
-            return;
-        }
-        let matrix = read(&path).unwrap();
         assert_eq!((matrix.rows, matrix.cols), (64, 320));
         assert!(matrix.data.iter().all(|v| v.is_finite()));
     }

@@ -162,7 +162,7 @@ fn goldens_on_the_chip_of_the_environment() {
         let reference = golden.logits(m).expect("logits");
         let found = Comparison::of(&found, &reference);
         println!("{chip} {}: median NMSE {:.2e}, {:.1} s", m.file, found.median(), start.elapsed().as_secs_f64());
-        failures.extend(anchors::failures(&m.file, m, &reference, &found));
+        failures.extend(anchors::failures(&m.file, m, m.nmse_bound_of_f16(), &reference, &found));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(count > 0, "no golden has `{name}` in its name");

@@ -85,7 +85,7 @@ fn hold_to_anchors(activations: Activations) -> String {
             anchor.top1_disagree
         )
         .unwrap();
-        failures.extend(anchors::failures(&case.name, m, &golden.logits(m).unwrap(), &found));
+        failures.extend(anchors::failures(&case.name, m, m.nmse_bound(), &golden.logits(m).unwrap(), &found));
     }
     assert!(failures.is_empty(), "{}\n{table}", failures.join("\n"));
     table
