@@ -9,7 +9,7 @@ use hrx::npy::Matrix;
 use hrx_tests::anchors;
 use hrx_tests::golden::{self, Golden};
 use hrx_tests::logits::Comparison;
-use hrx_tests::models::{Feeding, logits, options, widened};
+use hrx_tests::models::{Feeding, logits, options, widened, with_experts_apart};
 use std::fmt::Write;
 
 /// A model to compare, and what it is called.
@@ -155,6 +155,27 @@ fn threads_change_no_bit() {
                 let first = first.get_or_insert_with(|| now.clone());
                 assert_eq!(first_difference(first, &now), None, "{}, {threads} threads, run {run_number}", case.name);
             }
+        }
+    }
+}
+
+/// Files with a tensor for each expert, which Mixtral's first ones are, give what those with stacks give.
+#[test]
+fn experts_apart_change_no_bit() {
+    let golden = Golden::compact();
+    let models = golden.models().unwrap();
+    let wanted = |m: &&golden::Model| ["olmoe-F16.gguf", "qwen3moe-Q5_0.gguf"].contains(&m.file.as_str());
+    let some: Vec<golden::Model> = models.iter().filter(wanted).cloned().collect();
+    assert_eq!(some.len(), 2);
+    for case in cases(&golden, &some, 0) {
+        let gguf = Gguf::open(&golden.path(case.golden)).unwrap();
+        let gguf = Gguf::from_bytes(with_experts_apart(&gguf).expect("a file")).expect("a valid file");
+        assert!(gguf.tensor("blk.0.ffn_up_exps.weight").is_none() && gguf.tensor("blk.0.ffn_up.7.weight").is_some());
+        let model = Model::from_gguf(gguf, &options(0)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        let apart = Case { name: case.name.clone(), golden: case.golden, model };
+        for (activations, _) in FORMS {
+            let feeding = Feeding::prompt(case.golden.n_prompt, activations);
+            assert_eq!(first_difference(&run(&case, &feeding), &run(&apart, &feeding)), None, "{}", case.name);
         }
     }
 }
