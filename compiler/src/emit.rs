@@ -1,8 +1,12 @@
 //! Runs LLVM: a kernel in, an object or a readable form out.
 
+use crate::amdgpu::Amd;
 use crate::hsaco::Hsaco;
+use crate::nvptx::Nvptx;
+use crate::ptx::DYNAMIC;
 use crate::target::Chip;
-use crate::{CompileError, Target, amdgpu, codegen, generators, host_lane, lanes, link, memory, passes};
+use crate::target::nvidia::DECLARED_SHARED;
+use crate::{CompileError, Target, codegen, generators, host_lane, lanes, link, memory, passes, simt};
 use hrx_ir::tile::Kernel;
 use inkwell::OptimizationLevel;
 use inkwell::context::Context;
@@ -63,7 +67,8 @@ impl Emit {
 /// A compiled kernel.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// A relocatable object for [`crate::LoadedKernel::load`], or for an AMD GPU a linked HSACO.
+    /// A relocatable object for [`crate::LoadedKernel::load`], for an AMD GPU a linked HSACO, for an NVIDIA GPU PTX as
+    /// drivers take it: text with a 0 behind.
     pub object: Vec<u8>,
     /// Processor time of its compilation, which other work on the machine does not lengthen.
     pub time: Duration,
@@ -78,8 +83,13 @@ pub fn compile(kernel: &Kernel, target: &Target) -> Result<Compiled, CompileErro
     let form = match target {
         Target::Host(_) => Emit::Obj,
         Target::Amd(_) => Emit::Hsaco,
+        Target::Nvidia(_) => Emit::Asm,
     };
-    let object = emit(kernel, target, form)?;
+    let mut object = emit(kernel, target, form)?;
+    // Drivers take text that ends in 0.
+    if let Target::Nvidia(_) = target {
+        object.push(0);
+    }
     if let Target::Amd(chip) = target {
         fits(kernel, &object, chip)?;
     }
@@ -150,11 +160,15 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, Com
         .map_err(|e| CompileError::Kernel { kernel: kernel.name.clone(), reason: e.to_string() })?;
     match (form, target) {
         (Emit::Tile, _) => Ok(kernel.to_string().into_bytes()),
-        (Emit::Hsaco, Target::Host(_)) => Err(CompileError::Target {
+        (Emit::Hsaco, Target::Host(_) | Target::Nvidia(_)) => Err(CompileError::Target {
             target: target.name(),
             reason: "only code for AMD GPUs has the form hsaco".into(),
         }),
-        (Emit::Mlir, Target::Amd(_)) => Err(CompileError::Target {
+        (Emit::Obj, Target::Nvidia(_)) => Err(CompileError::Target {
+            target: target.name(),
+            reason: "code for NVIDIA GPUs has no form obj: its assembly, PTX, is what the driver takes".into(),
+        }),
+        (Emit::Mlir, Target::Amd(_) | Target::Nvidia(_)) => Err(CompileError::Target {
             target: target.name(),
             reason: "MLIR is a second way to the host: only its kernels have the form mlir".into(),
         }),
@@ -170,14 +184,29 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, Com
         }
         (_, Target::Amd(chip)) => {
             let lowered = lowered(passes::lower_lanes, kernel);
-            let lanes = lanes::build(&lowered, chip)?;
+            let lanes = lanes::build(&lowered, *chip)?;
             if form == Emit::Lane {
                 return Ok(lanes.to_string().into_bytes());
             }
             with_machine(target, |cx, machine| {
-                let module = amdgpu::module(cx, &lowered, &lanes, chip)?;
+                let module = simt::module(Amd(chip), cx, &lowered, &lanes)?;
                 let bytes = run(&module, machine, kernel, form)?;
                 if form == Emit::Hsaco { link(&bytes, &kernel.name) } else { Ok(bytes) }
+            })
+        }
+        (_, Target::Nvidia(chip)) => {
+            let lowered = lowered(passes::lower_lanes, kernel);
+            let lanes = lanes::build(&lowered, *chip)?;
+            if form == Emit::Lane {
+                return Ok(lanes.to_string().into_bytes());
+            }
+            with_machine(target, |cx, machine| {
+                let module = simt::module(Nvptx::new(&lanes), cx, &lowered, &lanes)?;
+                let mut bytes = run(&module, machine, kernel, form)?;
+                if form == Emit::Asm && lanes.lds > DECLARED_SHARED.value {
+                    bytes.extend(format!("{DYNAMIC} {} {}\n", kernel.name, lanes.lds).into_bytes());
+                }
+                Ok(bytes)
             })
         }
     }
@@ -273,6 +302,7 @@ fn machine(target: &Target) -> Result<TargetMachine, CompileError> {
             AMDGPU.call_once(|| set_options(AMDGPU_OPTIONS));
             ("amdgcn-amd-amdhsa", chip.name, String::new(), OptimizationLevel::Less)
         }
+        Target::Nvidia(chip) => ("nvptx64-nvidia-cuda", chip.name, String::new(), OptimizationLevel::Less),
     };
     let refused = |reason: String| CompileError::Target { target: target.name(), reason };
     let triple = TargetTriple::create(triple);

@@ -9,6 +9,7 @@
 //!   arithmetic; what each kind of target takes is [`passes::lower_host`] and [`passes::lower_lanes`].
 //! * `codegen`: one LLVM function for a kernel. A tile is one LLVM vector for each combination of its leading
 //!   indices, over its last axis; LLVM splits vectors into the registers that the target has.
+//! * [`lanes`]: what one lane of a GPU's wave does; `simt`: that as LLVM IR, with `amdgpu` and `nvptx` for what differs.
 //! * `mlir` (feature of that name): a kernel as MLIR, and a second lowering of it to LLVM, through MLIR's own passes.
 //! * [`mod@emit`]: runs LLVM and returns an object, assembly or LLVM's text.
 //! * [`mod@link`]: makes an HSACO, which AMD's driver loads, of an object for AMD GPUs.
@@ -35,7 +36,10 @@ pub mod loader;
 mod memory;
 #[cfg(feature = "mlir")]
 pub mod mlir;
+mod nvptx;
 pub mod passes;
+pub mod ptx;
+mod simt;
 pub mod target;
 
 pub use amdgpu::LARGEST_VIEW;

@@ -8,6 +8,7 @@
 //! and for cargo-fuzz a file in `fuzz_targets/` with its `[[bin]]`.
 
 mod cache_entry;
+mod conversation;
 mod elf;
 mod gguf;
 mod graph_text;
@@ -15,14 +16,19 @@ mod hsaco;
 mod inspect;
 mod link;
 pub mod mutate;
+mod ollama;
+mod template;
 mod tile_text;
 
 pub use cache_entry::cache_entry;
+pub use conversation::conversation;
 pub use gguf::gguf;
 pub use graph_text::graph_text;
 pub use hsaco::hsaco;
 pub use inspect::inspect;
 pub use link::link;
+pub use ollama::ollama;
+pub use template::template;
 pub use tile_text::tile_text;
 
 /// How far an input got.
@@ -48,10 +54,13 @@ pub struct Target {
 /// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "cache_entry", run: cache_entry },
+    Target { name: "conversation", run: conversation },
     Target { name: "gguf", run: gguf },
     Target { name: "graph_text", run: graph_text },
     Target { name: "hsaco", run: hsaco },
     Target { name: "inspect", run: inspect },
     Target { name: "link", run: link },
+    Target { name: "ollama", run: ollama },
+    Target { name: "template", run: template },
     Target { name: "tile_text", run: tile_text },
 ];

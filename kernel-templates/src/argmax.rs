@@ -3,7 +3,7 @@
 use crate::Template;
 use crate::facts::{MAX_EXTENT, RowCut, TemplateError};
 use crate::row::for_pieces;
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::tile::{Access, Builder, CmpOp, Elem, GridExpr, Kernel, ReduceOp, Type, Value, View};
 
 /// The index of each row's largest element, the lowest one of several. NaNs are passed over; 0 where nothing is above
@@ -43,8 +43,8 @@ impl Template for ArgMax {
         format!("{FAMILY}_k{}{}", self.k, self.cut.tag())
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

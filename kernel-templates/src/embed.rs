@@ -4,7 +4,7 @@ use crate::Template;
 use crate::emit::{load_index, plus, scaled, shifted_right, times};
 use crate::facts::{MAX_EXTENT, Real, RowCut, TemplateError, WeightType};
 use crate::row::for_pieces;
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::{Access, BlockPart, Builder, Elem, GridExpr, Kernel, RunPart, Value, View};
 
@@ -62,8 +62,8 @@ impl Template for Embed {
         format!("{FAMILY}_{}_v{}_k{}{scale}{}", self.table.name(), self.rows, self.k, self.cut.tag())
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

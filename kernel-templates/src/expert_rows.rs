@@ -2,7 +2,7 @@
 
 use crate::Template;
 use crate::facts::{MAX_EXTENT, TemplateError};
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::tile::{Access, Builder, CmpOp, Elem, GridExpr, Kernel, ReduceOp, Type, Value, View};
 
 /// For each expert the numbers `t * used + s` of the rows whose expert s of token t it is, rising, and how many they are.
@@ -47,8 +47,8 @@ impl Template for ExpertRows {
         format!("{FAMILY}_n{}_u{}", self.experts, self.used)
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

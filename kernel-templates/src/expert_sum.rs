@@ -3,7 +3,7 @@
 use crate::Template;
 use crate::facts::{MAX_EXTENT, RowCut, TemplateError};
 use crate::row::for_pieces;
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Value, View};
 
 /// `y[t] = sum over s < used of Routes[t, used + s] * X[t, s]`, s rising, plus Residual.
@@ -52,8 +52,8 @@ impl Template for ExpertSum {
         format!("{FAMILY}_k{}_u{}{res}{}", self.k, self.used, self.cut.tag())
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

@@ -5,7 +5,7 @@ use crate::Template;
 use crate::facts::{MAX_EXTENT, Real, RowCut, TemplateError};
 use crate::norm::inverse_of_squares;
 use crate::row::for_pieces;
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, ReduceOp, Value, View};
 
 /// (x - m) / sqrt(mean((x - m)²) + eps) * weight + bias for each group of a row; m is the group's mean, or 0.
@@ -64,8 +64,8 @@ impl Template for GroupNorm {
         format!("{FAMILY}_{kind}_n{}_g{}_eps{eps}{weight}{bias}{cut}", self.groups, self.group)
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

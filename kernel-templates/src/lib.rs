@@ -33,6 +33,7 @@ mod emit;
 mod expert_rows;
 mod expert_sum;
 mod facts;
+mod group;
 mod group_norm;
 mod linear;
 mod norm;
@@ -53,6 +54,7 @@ pub use embed::Embed;
 pub use expert_rows::ExpertRows;
 pub use expert_sum::ExpertSum;
 pub use facts::{Activation, Limit, Output, Real, RowCut, TargetShape, TemplateError, Waves, WeightType};
+pub use group::Group;
 pub use group_norm::GroupNorm;
 pub use linear::{Experts, Gated, Linear, LinearCut, LinearTiling, MatrixTiling, RowsTiling};
 pub use norm::RmsNorm;
@@ -62,7 +64,7 @@ pub use rope::{Rope, RopeOutput, Rotation};
 pub use route::{Route, Scoring};
 pub use rowwise::{RowOp, Rowwise};
 pub use short_conv::ShortConv;
-pub use slot::Slot;
+pub use slot::{Signature, Slot};
 pub use spread::{Combine, Spread};
 
 use hrx_ir::tile::Kernel;
@@ -72,9 +74,13 @@ pub trait Template {
     /// The kernel's name: letters, digits and underscores, the same for the same facts and different for others.
     fn name(&self) -> String;
 
-    /// What each argument of the kernel is, in the order of its parameters. For supported facts; see
-    /// [`kernel`](Template::kernel) for what is supported.
-    fn slots(&self) -> Vec<Slot>;
+    /// The kernel's arguments. For supported facts; see [`kernel`](Template::kernel) for what is supported.
+    fn signature(&self) -> Signature;
+
+    /// What each argument of the kernel is, in the order of its parameters.
+    fn slots(&self) -> Vec<Slot> {
+        self.signature().slots
+    }
 
     /// The kernel.
     ///
@@ -95,8 +101,8 @@ macro_rules! requests {
             fn name(&self) -> String {
                 match self { $(Request::$family(t) => t.name(),)* }
             }
-            fn slots(&self) -> Vec<Slot> {
-                match self { $(Request::$family(t) => t.slots(),)* }
+            fn signature(&self) -> Signature {
+                match self { $(Request::$family(t) => t.signature(),)* }
             }
             fn kernel(&self) -> Result<Kernel, TemplateError> {
                 match self { $(Request::$family(t) => t.kernel(),)* }
@@ -127,4 +133,5 @@ requests! {
     ShortConv: "A causal convolution along the sequence.",
     Recurrence: "A linear recurrence along the sequence.",
     ArgMax: "Index of the largest element of each row.",
+    Group: "Several kernels in one launch.",
 }

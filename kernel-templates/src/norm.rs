@@ -4,7 +4,7 @@ use crate::Template;
 use crate::emit::load_index;
 use crate::facts::{Output, Real, RowCut, TemplateError};
 use crate::row::{RowSink, check_output, declare_rows, for_pieces};
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, ReduceOp, UnaryOp, Value, View};
 
 /// RMS norm of each row.
@@ -64,8 +64,8 @@ impl Template for RmsNorm {
         format!("{FAMILY}_k{}_eps{}{res}{rows}{}{}", self.k, self.eps.tag(), self.output.tag(), self.cut.tag())
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

@@ -4,7 +4,7 @@
 use crate::Template;
 use crate::emit::times;
 use crate::facts::{TargetShape, TemplateError};
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::tile::{Access, BinaryOp, Builder, Elem, GridExpr, Kernel, ReduceOp, UnaryOp, Value, View};
 
 /// Which key head a value head has.
@@ -112,8 +112,8 @@ impl Template for Recurrence {
         format!("{FAMILY}_{kind}_h{heads}_k{keys}{share}_d{dk}x{dv}_p{columns}{waves}")
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

@@ -3,7 +3,7 @@
 use crate::Template;
 use crate::facts::{MAX_EXTENT, RowCut, TemplateError};
 use crate::row::for_pieces;
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Value, View};
 
 /// What is put together.
@@ -81,8 +81,8 @@ impl Template for Regroup {
         format!("{FAMILY}_{parts}_g{}{}", self.groups, self.cut.tag())
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

@@ -9,7 +9,7 @@ use crate::Template;
 use crate::emit::{load_index, scaled, times};
 use crate::facts::{Real, TemplateError};
 use crate::norm::inverse_of_squares;
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Type, UnaryOp, Value, View};
 
 /// Which elements of a head turn together.
@@ -190,8 +190,8 @@ impl Template for Rope {
         format!("{FAMILY}_{kind}{start}_h{}_d{}{norm}{scale}{to}{part}", self.heads, self.head_dim)
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

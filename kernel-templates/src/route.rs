@@ -2,7 +2,7 @@
 
 use crate::Template;
 use crate::facts::{Real, RowCut, TemplateError};
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::tile::{Access, BinaryOp, Builder, CmpOp, Elem, GridExpr, Kernel, ReduceOp, Type, UnaryOp, Value, View};
 
 /// How logits become scores, and the scores of the chosen experts weights.
@@ -183,8 +183,8 @@ impl Template for Route {
         format!("{FAMILY}_{scoring}_n{n}_u{used}{bias}{normalize}_scale{scale}{groups}{cut}")
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

@@ -4,7 +4,7 @@ use crate::Template;
 use crate::emit::{activation, gated, load_index, scaled, softcap};
 use crate::facts::{Activation, Limit, Output, Real, RowCut, TemplateError};
 use crate::row::{RowSink, check_output, declare_rows, for_pieces};
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Value, View};
 
 /// What is done to each element.
@@ -107,8 +107,8 @@ impl Template for Rowwise {
         format!("{FAMILY}_{}_k{}{rows}{}{}", self.op.tag(), self.k, self.output.tag(), self.cut.tag())
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

@@ -4,7 +4,7 @@
 use crate::Template;
 use crate::emit::{activation, below, times};
 use crate::facts::{Activation, MAX_EXTENT, TargetShape, TemplateError};
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Value, View};
 
 /// `y[t, c] = act(bias[c] + sum over j < taps of weight[c, j] * x[t - taps + 1 + j, c])`.
@@ -78,8 +78,8 @@ impl Template for ShortConv {
         format!("{FAMILY}_c{}_taps{}{bias}{act}_p{}{waves}", self.cols, self.taps, self.program_cols)
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

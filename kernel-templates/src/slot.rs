@@ -1,7 +1,7 @@
 //! What the arguments of a kernel are.
 
 use hrx_ir::quant::Format;
-use hrx_ir::tile::{Access, Builder, Content, Elem, Extent, Value, View};
+use hrx_ir::tile::{Access, Builder, Content, Elem, Extent, Kernel, Value, View};
 
 /// The role of one argument. Shapes are those of the family that lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -124,10 +124,20 @@ pub(crate) fn declare<R>(b: &mut Builder, declare: impl FnOnce(&mut Interface) -
     declare(&mut Interface { b, slots: Vec::new() })
 }
 
-/// The slots that `declare` declares.
-pub(crate) fn slots_of<R>(declare: impl FnOnce(&mut Interface) -> R) -> Vec<Slot> {
-    let mut b = Builder::new("slots");
+/// A kernel's arguments.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    /// What each is, in the order of the parameters.
+    pub slots: Vec<Slot>,
+    /// A kernel with the parameters alone, and no body.
+    pub kernel: Kernel,
+}
+
+/// What `declare` declares.
+pub(crate) fn signature_of<R>(declare: impl FnOnce(&mut Interface) -> R) -> Signature {
+    let mut b = Builder::new("signature");
     let mut i = Interface { b: &mut b, slots: Vec::new() };
     declare(&mut i);
-    i.slots
+    let slots = i.slots;
+    Signature { slots, kernel: b.finish() }
 }

@@ -3,7 +3,7 @@
 use crate::Template;
 use crate::facts::{MAX_EXTENT, RowCut, TemplateError};
 use crate::row::for_pieces;
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Value, View};
 
 /// What two numbers become.
@@ -82,8 +82,8 @@ impl Template for Spread {
         format!("{FAMILY}_{combine}_n{}_g{}{weight}{}", self.groups, self.group, self.cut.tag())
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

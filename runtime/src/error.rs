@@ -11,6 +11,9 @@ pub enum Error {
     /// The file is not a whole and valid GGUF.
     #[error(transparent)]
     Gguf(#[from] GgufError),
+    /// A name stands for no model.
+    #[error(transparent)]
+    Name(#[from] crate::names::NameError),
     /// The file's model can't be built.
     #[error(transparent)]
     Model(#[from] ModelError),

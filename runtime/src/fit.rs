@@ -2,7 +2,7 @@
 
 use crate::device::DeviceInfo;
 use crate::error::Error;
-use crate::session::CTX_ALIGN;
+use crate::session_plan::CTX_ALIGN;
 
 /// Bits a weight of recipes that people find models in, the largest first. Source: the table in llama.cpp's
 /// tools/quantize/README.md, for Llama 3.1 8B.
@@ -34,10 +34,22 @@ pub(crate) struct Need {
 }
 
 impl Need {
+    /// All of it.
+    pub(crate) fn total(&self) -> u64 {
+        self.weights.saturating_add(self.kv).saturating_add(self.arena)
+    }
+
+    /// The longest context that fits beside weights and activations; none where nothing grows with it.
+    pub(crate) fn longest_context(&self, device: &DeviceInfo) -> Option<u64> {
+        let grows = self.per_token.saturating_mul(u64::from(self.n_ctx).next_multiple_of(CTX_ALIGN.into()));
+        let fixed = self.weights.saturating_add(self.arena).saturating_add(self.kv.saturating_sub(grows));
+        let left = device.free.saturating_sub(fixed);
+        (self.per_token > 0).then(|| left / self.per_token / u64::from(CTX_ALIGN) * u64::from(CTX_ALIGN))
+    }
+
     /// Refuses what the device has no memory for, and says what would fit.
     pub(crate) fn check(&self, device: &DeviceInfo) -> Result<(), Error> {
-        let all = self.weights.saturating_add(self.kv).saturating_add(self.arena);
-        if all <= device.free {
+        if self.total() <= device.free {
             return Ok(());
         }
         let mib = |b: u64| b.div_ceil(1 << 20);
@@ -58,11 +70,12 @@ impl Need {
     }
 
     fn what_fits(&self, device: &DeviceInfo) -> String {
-        let align = u64::from(CTX_ALIGN);
-        let left = device.free.saturating_sub(self.weights).saturating_sub(self.arena);
-        let tokens = left / self.per_token.max(1) / align * align;
-        if tokens >= align || self.weights == 0 {
-            return format!("a context of {tokens} tokens would fit");
+        match self.longest_context(device) {
+            Some(tokens) if tokens > 0 || self.weights == 0 => {
+                return format!("a context of {tokens} tokens would fit");
+            }
+            None if self.weights == 0 => return "a shorter context would take as much".into(),
+            _ => {}
         }
         // The context is not what is too large. Weights may take what is left beside it.
         let room = device.free.saturating_sub(self.arena).saturating_sub(self.kv);
@@ -116,6 +129,26 @@ mod tests {
             "a context of 4096 tokens takes 512 MiB of KV cache and 100 MiB of activations; hip:0 has 200 MiB free: a \
              context of 768 tokens would fit"
         );
+    }
+
+    #[test]
+    fn states_are_no_part_of_what_a_shorter_context_gives_back() {
+        let mib = 1u64 << 20;
+        let device = |free| DeviceInfo { name: "cpu".into(), description: String::new(), memory: free, free };
+        // 64 MiB of states beside a cache of 1000 tokens, which has room for 1024.
+        let need = |per_token: u64| Need {
+            weights: 0,
+            elements: 1,
+            kv: 64 * mib + 1024 * per_token,
+            per_token,
+            arena: 0,
+            n_ctx: 1000,
+        };
+        assert_eq!(need(mib).longest_context(&device(64 * mib + 200 * mib)), Some(192));
+        assert_eq!(need(mib).longest_context(&device(10 * mib)), Some(0));
+        assert_eq!(need(0).longest_context(&device(mib)), None);
+        let refused = need(0).check(&device(mib)).unwrap_err().to_string();
+        assert!(refused.ends_with("a shorter context would take as much"), "{refused}");
     }
 
     #[test]

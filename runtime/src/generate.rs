@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::model::Model;
 use crate::sampler::{Sampler, SamplerOptions};
 use crate::session::{Outputs, Session, SessionOptions};
+use crate::stop::StopTexts;
 use crate::tokenizer::StreamDecoder;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ pub struct GenerateOptions {
     pub special: bool,
     /// How many tokens of the prompt are evaluated together, the others one at a time; none for all.
     pub prefill: Option<usize>,
+    /// Texts that end the answer; they are no part of it.
+    pub stop: Vec<String>,
 }
 
 /// Why generation ended.
@@ -28,6 +31,8 @@ pub struct GenerateOptions {
 pub enum Stop {
     /// The model ended its answer.
     EndOfText,
+    /// One of the texts that end an answer came.
+    StopText,
     /// As many tokens as were asked for.
     MaxTokens,
     /// The context is full.
@@ -117,6 +122,7 @@ impl Session {
         }
         let tokenizer = model.tokenizer()?;
         let mut text = StreamDecoder::new(tokenizer, options.special);
+        let mut stops = StopTexts::new(&options.stop);
         loop {
             let token = sampler.sample(&mut logits);
             sampler.accept(token);
@@ -126,10 +132,16 @@ impl Session {
                 break;
             }
             out.tokens.push(token);
-            let piece = text.push(token);
+            let (piece, stopped) = stops.push(&text.push(token));
+            if stopped {
+                out.stop = Stop::StopText;
+            }
             if !piece.is_empty() && on_event(Event::Text(&piece)).is_break() {
                 out.stop = Stop::Caller;
                 break;
+            }
+            if stopped {
+                return Ok(out);
             }
             if options.max_tokens == Some(out.tokens.len()) {
                 break;
@@ -139,7 +151,7 @@ impl Session {
                 break;
             }
             let step = Instant::now();
-            logits = self.eval(&[token])?;
+            self.eval_into(&[token], &mut logits)?;
             out.decode += step.elapsed();
             out.decode_steps += 1;
             if on_event(Event::Row(&logits)).is_break() {
@@ -148,6 +160,8 @@ impl Session {
             }
         }
         let rest = text.finish();
+        let (rest, stopped) = stops.push(&rest);
+        let rest = if stopped { rest } else { rest + &stops.finish() };
         if !rest.is_empty() {
             let _ = on_event(Event::Text(&rest));
         }

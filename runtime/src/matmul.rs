@@ -87,7 +87,7 @@ impl QuantMatmul {
         // GPUs multiply rows as they are: their matrix units take no codes with scales.
         let input = match target {
             Target::Host(_) => Linear::input(weight),
-            Target::Amd(_) => Output::F32,
+            Target::Amd(_) | Target::Nvidia(_) => Output::F32,
         };
         let linear = |rows| {
             let cut = LinearCut::choose(&shape, [n, k], weight, rows, 1);

@@ -8,6 +8,7 @@ use crate::exec::{KernelCache, KernelStore};
 use crate::gguf::{Gguf, GgufError};
 use crate::models::{GgufRows, ModelConfig, ModelGraph, Stored};
 use crate::session::{Session, SessionOptions};
+use crate::synthetic::{Filler, Synthetic};
 use crate::tokenizer::Tokenizer;
 use hrx_cache::{Cache, CacheOptions};
 use hrx_ir::graph::{Graph, Tensor, Weight, WeightSource};
@@ -30,7 +31,7 @@ pub enum CacheChoice {
 /// How a model is opened.
 #[derive(Clone)]
 pub struct ModelOptions {
-    /// The device's name: `cpu`, `hip`, `hip:N`, `emu:CHIP`; see [`open_device`](crate::device::open_device).
+    /// The device's name: `cpu`, `cuda`, `cuda:N`, `hip`, `hip:N`, `emu:CHIP`, `auto`; see [`open_device`](crate::device::open_device).
     pub device: String,
     /// Threads of the CPU device; 0 for one a processor.
     pub threads: usize,
@@ -52,6 +53,8 @@ pub(crate) struct ModelData {
     pub(crate) gguf: Gguf,
     pub(crate) config: ModelConfig,
     pub(crate) graph: Graph,
+    /// Whether the weights are random, and not in the file.
+    synthetic: bool,
     /// Weights on the device of the model, once a session wanted them.
     weights: Mutex<Option<HashMap<Tensor, Buffer>>>,
 }
@@ -64,7 +67,14 @@ impl ModelData {
         if let Some(weights) = &*placed {
             return Ok(weights.clone());
         }
-        let place = |(t, w): (Tensor, &Weight)| Ok((t, self.place_weight(device, w)?));
+        let mut filler = Filler::default();
+        let place = |(t, w): (Tensor, &Weight)| {
+            let buffer = match self.synthetic {
+                true => filler.place(device, self.gguf.require_tensor(&w.name)?)?,
+                false => self.place_weight(device, w)?,
+            };
+            Ok((t, buffer))
+        };
         let weights = self.graph.weights().map(place).collect::<Result<HashMap<_, _>, Error>>()?;
         *placed = Some(weights.clone());
         Ok(weights)
@@ -99,7 +109,7 @@ impl ModelData {
         }
         let bytes = |(_, w): (Tensor, &Weight)| {
             let stored = self.stored(w)?;
-            let copied = device.copies_data() || matches!(stored, Stored::Experts(_));
+            let copied = self.synthetic || device.copies_data() || matches!(stored, Stored::Experts(_));
             Ok(if copied { stored.byte_size() } else { 0 })
         };
         self.graph.weights().map(bytes).sum()
@@ -161,11 +171,26 @@ impl Model {
     /// # Errors
     /// As [`open`](Model::open).
     pub fn from_gguf(gguf: Gguf, options: &ModelOptions) -> Result<Model, Error> {
+        let model = Model::build(gguf, false, options)?;
+        // Weights that are not in memory are read while kernels are made.
+        let gguf = &model.data.gguf;
+        gguf.tensors().iter().for_each(|t| gguf.prefetch(t));
+        Ok(model)
+    }
+
+    /// A model of a published size with random weights, which are made in the device's memory with its first session. It
+    /// has no tokenizer.
+    ///
+    /// # Errors
+    /// If the sizes don't go with the recipe, or the device can't be used.
+    pub fn synthetic(model: &Synthetic, options: &ModelOptions) -> Result<Model, Error> {
+        Model::build(model.gguf()?, true, options)
+    }
+
+    fn build(gguf: Gguf, synthetic: bool, options: &ModelOptions) -> Result<Model, Error> {
         let ModelGraph { config, graph } = ModelGraph::from_gguf(&gguf)?;
         let kernels = KernelStore::open(options)?;
-        // Weights that are not in memory are read while kernels are made.
-        gguf.tensors().iter().for_each(|t| gguf.prefetch(t));
-        let data = ModelData { gguf, config, graph, weights: Mutex::default() };
+        let data = ModelData { gguf, config, graph, synthetic, weights: Mutex::default() };
         Ok(Model { data: Arc::new(data), kernels, tokenizer: OnceLock::new() })
     }
 
@@ -211,6 +236,10 @@ impl Model {
     /// The graph of one step.
     pub fn graph(&self) -> &Graph {
         &self.data.graph
+    }
+
+    pub(crate) fn data(&self) -> &ModelData {
+        &self.data
     }
 
     /// The kernels made for the model's sessions so far.

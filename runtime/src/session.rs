@@ -1,19 +1,16 @@
 //! A session: one sequence of tokens with its KV cache, and the recorded programs that extend it.
 
-use crate::device::{Buffer, Device};
+use crate::device::{Buffer, Device, LaunchTime};
 use crate::error::Error;
-use crate::exec::lower::CACHE_ELEM;
+use crate::exec::inputs::{StepInputs, Tables};
 use crate::exec::program::Bindings;
-use crate::exec::rope::{Frequencies, RopeTables, angles, position_scales};
+use crate::exec::rope::RopeTables;
 use crate::exec::{Activations, Drafts, KernelStore, Program};
-use crate::fit::Need;
 use crate::model::ModelData;
-use hrx_ir::graph::{Graph, Input, KvCache, Rows, State, Tensor};
+use crate::session_plan::{SessionPlan, cache_bytes, state_bytes};
+use hrx_ir::graph::{Graph, KvCache, State, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Room in caches is a multiple of this, so that kernels can read whole tiles of positions.
-pub(crate) const CTX_ALIGN: u32 = 64;
 
 /// What a session computes for its tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,9 +43,6 @@ impl Default for SessionOptions {
     }
 }
 
-/// The context of a session whose options don't say.
-const DEFAULT_CTX: u32 = 4096;
-
 /// One sequence on one device.
 pub struct Session {
     model: Arc<ModelData>,
@@ -58,10 +52,11 @@ pub struct Session {
     /// Several tokens.
     batch: Program,
     bindings: Bindings,
-    /// The angles at position 1 of each rope table.
-    frequencies: Vec<Frequencies>,
-    /// The staircase of each table of factors.
-    scales: Vec<(f32, u32)>,
+    decode_inputs: StepInputs,
+    batch_inputs: StepInputs,
+    tables: Tables,
+    /// A row of output.
+    row: Vec<f32>,
     outputs: Outputs,
     cols: u32,
     n_ctx: u32,
@@ -76,29 +71,10 @@ impl Session {
     pub(crate) fn new(model: &Arc<ModelData>, store: &KernelStore, options: &SessionOptions) -> Result<Session, Error> {
         let device = Arc::clone(store.device());
         let graph = &model.graph;
-        let n_train = model.config.n_ctx_train;
-        let n_ctx = if options.n_ctx == 0 { n_train.min(DEFAULT_CTX) } else { options.n_ctx };
-        if n_ctx == 0 || options.n_batch == 0 {
-            return Err(Error::Invalid("a context and a batch have at least one token".into()));
-        }
-        let room = n_ctx.checked_next_multiple_of(CTX_ALIGN).filter(|&n| n <= i32::MAX as u32 / 1024);
-        let room =
-            room.ok_or_else(|| Error::Invalid(format!("a context of {n_ctx} tokens is beyond what kernels index")))?;
-        let n_batch = options.n_batch.min(n_ctx);
-        let Drafts { decode, batch, output, max_tokens, max_outputs } =
-            Drafts::new(graph, options.outputs, n_batch, options.activations, device.target())?;
-
-        let kv_bytes = kv_bytes(graph, room);
-        let arena_bytes = decode.arena_bytes().max(batch.arena_bytes());
-        let need = Need {
-            weights: model.weight_bytes(&*device)?,
-            elements: model.weight_elements(),
-            kv: kv_bytes,
-            per_token: (self::kv_bytes(graph, 2 * CTX_ALIGN) - self::kv_bytes(graph, CTX_ALIGN)) / u64::from(CTX_ALIGN),
-            arena: arena_bytes,
-            n_ctx,
-        };
+        let SessionPlan { drafts, n_ctx, room, need } = SessionPlan::new(model, &*device, options)?;
         need.check(&device.info())?;
+        let Drafts { decode, batch, output, max_tokens, max_outputs } = drafts;
+        let (kv_bytes, arena_bytes) = (need.kv, need.arena);
 
         // Every kernel of both programs is compiled in one go, on all cores.
         let requests: Vec<_> = decode.requests().into_iter().chain(batch.requests()).collect();
@@ -106,38 +82,30 @@ impl Session {
 
         let mut ropes = RopeTables::default();
         let (decode_tables, batch_tables) = (ropes.add(&decode.lowered().ropes), ropes.add(&batch.lowered().ropes));
-        let room_tokens = u64::from(max_tokens);
-        let input = |n: u64| device.alloc(4 * n, "inputs");
+        // A token has a buffer of its own, which is short.
+        let decode_inputs = StepInputs::new(&*device, &ropes, [1, 1])?;
+        let batch_inputs = StepInputs::new(&*device, &ropes, [max_tokens, max_outputs])?;
         let bindings = Bindings {
             n_ctx: room,
             weights: model.place(&*device)?,
-            inputs: HashMap::from([
-                (Input::Tokens, input(room_tokens)?),
-                (Input::Positions, input(room_tokens)?),
-                (Input::OutputRows, input(u64::from(max_outputs))?),
-            ]),
             caches: graph
                 .caches()
                 .map(|(_, c)| Ok((c.layer, cache(&*device, c, room)?)))
                 .collect::<Result<_, Error>>()?,
             conv_states: states(&*device, graph, |s| matches!(s, State::Conv(_)))?,
             recurrent: states(&*device, graph, |s| matches!(s, State::Recurrent(_)))?,
-            scales: ropes.scales().iter().map(|_| input(room_tokens)).collect::<Result<_, _>>()?,
-            ropes: ropes
-                .specs()
-                .iter()
-                .map(|s| {
-                    let n = room_tokens * u64::from(s.n_rot / 2);
-                    Ok([input(n)?, input(n)?])
-                })
-                .collect::<Result<_, Error>>()?,
             arena: device.alloc(arena_bytes, "activations")?,
         };
         let session = Session {
-            decode: decode.record(store, &bindings, &decode_tables)?,
-            batch: batch.record(store, &bindings, &batch_tables)?,
-            frequencies: ropes.frequencies(n_ctx, |t: Tensor| model.weight_f32(t)),
-            scales: ropes.scales().to_vec(),
+            decode: decode.record(store, &bindings, &decode_inputs, &decode_tables)?,
+            batch: batch.record(store, &bindings, &batch_inputs, &batch_tables)?,
+            tables: Tables {
+                frequencies: ropes.frequencies(n_ctx, |t: Tensor| model.weight_f32(t)),
+                scales: ropes.scales().to_vec(),
+            },
+            decode_inputs,
+            batch_inputs,
+            row: vec![0.0; graph.cols(output) as usize],
             model: Arc::clone(model),
             device,
             bindings,
@@ -234,23 +202,54 @@ impl Session {
         tokens: &[u32],
         mut rows: impl FnMut(&[f32]) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        self.steps(tokens, Program::start, |session, of, wanted, ()| {
+            let mut row = std::mem::take(&mut session.row);
+            let read = (0..wanted).try_for_each(|i| {
+                read_row(&*session.device, of(session).output(), i, &mut row)?;
+                rows(&row)
+            });
+            session.row = row;
+            read
+        })
+    }
+
+    /// Adds tokens as [`eval_rows`](Session::eval_rows) does, launch by launch; returns the times of each step's launches.
+    ///
+    /// # Errors
+    /// As [`eval_rows`](Session::eval_rows).
+    pub fn profile(&mut self, tokens: &[u32]) -> Result<Vec<Vec<LaunchTime>>, Error> {
+        let mut times = Vec::new();
+        self.steps(tokens, Program::profile, |_, _, _, step| {
+            times.push(step);
+            Ok(())
+        })?;
+        Ok(times)
+    }
+
+    /// Runs tokens in steps. `after` gets what came of each, with the program it was and the rows of output wanted of it.
+    fn steps<T>(
+        &mut self,
+        tokens: &[u32],
+        run: impl Fn(&mut Program, u32, u32) -> Result<T, Error>,
+        mut after: impl FnMut(&mut Session, fn(&Session) -> &Program, u32, T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         self.check(tokens)?;
         let every = self.outputs != Outputs::Last;
-        let mut row = vec![0f32; self.cols as usize];
         let batch = self.batch.max_tokens() as usize;
         let mut rest = tokens;
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rest.len().min(batch));
             let n = now.len() as u32;
-            self.write_inputs(now, every)?;
-            let program = if n == 1 { &mut self.decode } else { &mut self.batch };
-            program.replay(n, if every { n } else { 1 })?;
+            let first = self.used();
+            let (program, inputs) = match n {
+                1 => (&mut self.decode, &mut self.decode_inputs),
+                _ => (&mut self.batch, &mut self.batch_inputs),
+            };
+            inputs.write(&*self.device, &self.tables, now, first, every)?;
+            let came = run(program, n, if every { n } else { 1 })?;
             self.tokens.extend_from_slice(now);
             let wanted = if every { n } else { u32::from(later.is_empty()) };
-            for i in 0..wanted {
-                read_row(&*self.device, program.output(), i, &mut row)?;
-                rows(&row)?;
-            }
+            after(self, if n == 1 { |s| &s.decode } else { |s| &s.batch }, wanted, came)?;
             rest = later;
         }
         Ok(())
@@ -262,12 +261,20 @@ impl Session {
     /// As [`eval_rows`](Session::eval_rows).
     pub fn eval(&mut self, tokens: &[u32]) -> Result<Vec<f32>, Error> {
         let mut last = Vec::new();
+        self.eval_into(tokens, &mut last)?;
+        Ok(last)
+    }
+
+    /// Adds tokens; makes `last` the last row of output.
+    ///
+    /// # Errors
+    /// As [`eval_rows`](Session::eval_rows).
+    pub fn eval_into(&mut self, tokens: &[u32], last: &mut Vec<f32>) -> Result<(), Error> {
         self.eval_rows(tokens, |row| {
             last.clear();
             last.extend_from_slice(row);
             Ok(())
-        })?;
-        Ok(last)
+        })
     }
 
     pub(crate) fn check(&self, tokens: &[u32]) -> Result<(), Error> {
@@ -285,69 +292,15 @@ impl Session {
         }
         Ok(())
     }
-
-    fn write_inputs(&self, tokens: &[u32], every: bool) -> Result<(), Error> {
-        let n = tokens.len() as i32;
-        let first = self.used() as i32;
-        let positions: Vec<i32> = (first..first + n).collect();
-        let ids: Vec<i32> = tokens.iter().map(|&t| t as i32).collect();
-        let rows: Vec<i32> = if every { (0..n).collect() } else { vec![n - 1] };
-        for (input, values) in [(Input::Tokens, &ids), (Input::Positions, &positions), (Input::OutputRows, &rows)] {
-            self.device.write(&self.bindings.inputs[&input], 0, &i32_bytes(values))?;
-        }
-        let (mut cos, mut sin) = (Vec::new(), Vec::new());
-        for (table, [cos_buffer, sin_buffer]) in self.frequencies.iter().zip(&self.bindings.ropes) {
-            angles(table, &positions, &mut cos, &mut sin);
-            self.device.write(cos_buffer, 0, &f32_bytes(&cos))?;
-            self.device.write(sin_buffer, 0, &f32_bytes(&sin))?;
-        }
-        for (&scale, buffer) in self.scales.iter().zip(&self.bindings.scales) {
-            self.device.write(buffer, 0, &f32_bytes(&position_scales(scale, &positions)))?;
-        }
-        Ok(())
-    }
-}
-
-fn i32_bytes(values: &[i32]) -> Vec<u8> {
-    values.iter().flat_map(|v| v.to_le_bytes()).collect()
-}
-
-fn f32_bytes(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
 fn read_row(device: &dyn Device, buffer: &Buffer, row: u32, out: &mut [f32]) -> Result<(), Error> {
-    let mut bytes = vec![0u8; 4 * out.len()];
-    device.read(buffer, u64::from(row) * bytes.len() as u64, &mut bytes)?;
-    let (words, _) = bytes.as_chunks::<4>();
-    out.iter_mut().zip(words).for_each(|(x, &b)| *x = f32::from_le_bytes(b));
+    let len = 4 * out.len() as u64;
+    device.read_with(buffer, u64::from(row) * len, len, &mut |bytes| {
+        let (words, _) = bytes.as_chunks::<4>();
+        out.iter_mut().zip(words).for_each(|(x, &b)| *x = f32::from_le_bytes(b));
+    })?;
     Ok(())
-}
-
-/// Bytes of the keys and of the values of a layer.
-fn cache_bytes(c: KvCache, room: u32) -> [u64; 2] {
-    let of = |dim: u32| u64::from(c.n_kv_head) * u64::from(dim) * u64::from(CACHE_ELEM.bytes()) * u64::from(room);
-    [of(c.head_dim), if c.shared { 0 } else { of(c.value_dim) }]
-}
-
-/// Bytes of a state that is not kept by position.
-fn state_bytes(s: State) -> u64 {
-    match s.shape() {
-        Some(shape) => match shape.rows {
-            Rows::Const(n) => 4 * u64::from(n) * u64::from(shape.cols),
-            _ => 0,
-        },
-        None => 0,
-    }
-}
-
-/// Bytes of all that outlives a step.
-fn kv_bytes(graph: &Graph, room: u32) -> u64 {
-    let bytes = |s: State| match s {
-        State::Kv(c) => cache_bytes(c, room).iter().sum(),
-        other => state_bytes(other),
-    };
-    graph.states().map(|(_, s)| bytes(s)).sum()
 }
 
 /// Memory for keys and values. Values that are a part of their keys have none.

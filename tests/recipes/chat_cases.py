@@ -1,77 +1,83 @@
 #!/usr/bin/env python3
-"""Records what transformers' Jinja environment makes of chat templates (needs only jinja2).
+"""Records what transformers makes of chat templates (`pip install transformers jinja2`; recorded with 5.24.0 and 3.1.6).
 
     chat_cases.py > runtime/tests/chat-cases.json          the cases kept in the repository
     chat_cases.py DIRECTORY > more.json                    every *.jinja there on the same conversations; the test
                                                            reads such a file from the path in HRX_CHAT_CASES
 
-The environment is that of transformers' chat_template_utils: ImmutableSandboxedEnvironment with both kinds of block
-trimming and loop controls, `raise_exception`, `strftime_now` and a `tojson` that is json.dumps.
+The templates in chat_templates/ were written for this, with the Jinja that models' own use: each says in its head in whose
+manner. smollm2.jinja is SmolLM2's own (Apache-2.0).
 """
-import datetime
 import json
 import pathlib
 import sys
 
-import jinja2
-import jinja2.ext
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from transformers.utils.chat_template_utils import render_jinja_template
 
-
-class Generation(jinja2.ext.Extension):
-    """{% generation %}...{% endgeneration %} prints what it holds."""
-
-    tags = {"generation"}
-
-    def parse(self, parser):
-        lineno = next(parser.stream).lineno
-        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-        return jinja2.nodes.Scope(body, lineno=lineno)
-
-
-def environment():
-    def raise_exception(message):
-        raise jinja2.exceptions.TemplateError(message)
-
-    def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-    env = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
-    )
-    env.filters["tojson"] = tojson
-    env.globals["raise_exception"] = raise_exception
-    env.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
-    return env
-
-
-USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
+USER, ASSISTANT, SYSTEM, TOOL = "user", "assistant", "system", "tool"
 
 
 def turns(*pairs):
     return [{"role": role, "content": content} for role, content in pairs]
 
 
+def calls(content, *functions, **more):
+    """An assistant's message with calls of (name, arguments)."""
+    made = [
+        {"type": "function", "id": f"c{number}", "function": {"name": name, "arguments": arguments}}
+        for number, (name, arguments) in enumerate(functions, 1)
+    ]
+    return {"role": ASSISTANT, "content": content, "tool_calls": made, **more}
+
+
+def result(content, call="c1", name="get_weather"):
+    return {"role": TOOL, "content": content, "tool_call_id": call, "name": name}
+
+
+def tool(name, description, properties, required=(), **more):
+    parameters = {"type": "object", "properties": properties, "required": list(required), **more}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
 TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "get_weather",
-            "description": "Wetter für <Ort> & 'Zeit'",
-            "parameters": {
+    tool(
+        "get_weather",
+        "Wetter für <Ort> & 'Zeit'",
+        {"city": {"type": "string"}, "days": {"type": "integer", "default": 1}},
+        ["city"],
+        strict=True,
+        extra=None,
+    )
+]
+
+# Schemas of every shape. Some parameters are called as Python's methods of a dict are.
+SHAPES = [
+    tool(
+        "shapes",
+        "",
+        {
+            "items": {"type": "array", "items": {"type": "number"}, "description": " what to sum \n"},
+            "keys": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
+            "values": {"type": ["string", "null"], "default": None},
+            "get": {"type": "string", "enum": ["a", 'b"c', "ü"], "default": "a"},
+            "point": {
                 "type": "object",
-                "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 1}},
-                "required": ["city"],
-                "strict": True,
-                "extra": None,
+                "properties": {"x": {"type": "number"}, "y": {"type": "boolean", "default": True}},
+                "required": ["x"],
             },
+            "any": {"oneOf": [{"type": "string"}, {"type": "object"}], "default": [1, 2.5, 1e16, {"a": False}]},
+            "deep": {"type": "array", "items": {"type": "object", "properties": {"long_name": {"type": "string"}, "other": {"type": "number"}}}},
         },
-    }
+        ["items", "get"],
+    ),
+    {"type": "function", "function": {"name": "none", "description": "Nothing.", "parameters": {"type": "object", "properties": {}, "required": []}, "return": {"type": "string"}}},
 ]
 
 CONVERSATIONS = {
     "one question": (turns((USER, "Hi")), {"add_generation_prompt": True}),
+    "nothing": ([], {"add_generation_prompt": True}),
     "with a system message": (turns((SYSTEM, " Be brief. "), (USER, "  Hi\n")), {"add_generation_prompt": True}),
+    "a switch in words": (turns((SYSTEM, "it's a /no_think\n"), (USER, "Hi")), {"add_generation_prompt": True}),
     "several turns": (
         turns((SYSTEM, "S"), (USER, "A?"), (ASSISTANT, "<think>\nhm\n</think>\n\nB."), (USER, "C'é \"q\"?")),
         {"add_generation_prompt": True},
@@ -79,176 +85,77 @@ CONVERSATIONS = {
     "closed": (turns((USER, "A?"), (ASSISTANT, "B.")), {"add_generation_prompt": False}),
     "roles out of order": (turns((USER, "A"), (USER, "B")), {"add_generation_prompt": True}),
     "tools": (turns((USER, "Weather?")), {"add_generation_prompt": True, "tools": TOOLS}),
+    "tools of every shape": (turns((SYSTEM, "S"), (USER, "Sum?")), {"add_generation_prompt": True, "tools": SHAPES}),
     "a tool call": (
-        turns((USER, "Weather?"))
-        + [
-            {
-                "role": ASSISTANT,
-                "content": "",
-                "tool_calls": [
-                    {"type": "function", "id": "c1", "function": {"name": "get_weather", "arguments": {"city": "Köln", "days": 2}}}
-                ],
-            },
-            {"role": "tool", "content": '{"t": 20}', "tool_call_id": "c1", "name": "get_weather"},
-        ],
+        turns((USER, "Weather?")) + [calls("", ("get_weather", {"city": "Köln", "days": 2})), result('{"t": 20}')],
         {"add_generation_prompt": True, "tools": TOOLS, "extra": {"enable_thinking": False}},
     ),
-}
-
-# In the manner of published templates, written for this test; the first is SmolLM2's own (Apache-2.0).
-TEMPLATES = {
-    "smollm2": "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
-    "gemma turns": """{{ bos_token }}
-{%- if messages[0]['role'] == 'system' -%}
-    {%- set first = messages[0]['content'] + '\n\n' -%}
-    {%- set rest = messages[1:] -%}
-{%- else -%}
-    {%- set first = '' -%}
-    {%- set rest = messages -%}
-{%- endif -%}
-{%- for message in rest -%}
-    {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) -%}
-        {{ raise_exception('Roles must alternate: user/assistant/user/...') }}
-    {%- endif -%}
-    {%- set role = 'model' if message['role'] == 'assistant' else message['role'] -%}
-    {{ '<start_of_turn>' + role + '\n' + (first if loop.first else '') }}
-    {%- if message['content'] is string -%}
-        {{ message['content'] | trim }}
-    {%- elif message['content'] is iterable -%}
-        {%- for part in message['content'] -%}{{ part['text'] | trim }}{%- endfor -%}
-    {%- endif -%}
-    {{ '<end_of_turn>\n' }}
-{%- endfor -%}
-{%- if add_generation_prompt -%}
-    {{ '<start_of_turn>model\n' }}
-{%- endif -%}
-""",
-    "qwen3 manner": """{%- if tools %}
-    {{- '<|im_start|>system\n' }}
-    {%- if messages[0].role == 'system' %}
-        {{- messages[0].content + '\n\n' }}
-    {%- endif %}
-    {{- "# Tools\n<tools>" }}
-    {%- for tool in tools %}
-        {{- "\n" }}
-        {{- tool | tojson }}
-    {%- endfor %}
-    {{- "\n</tools><|im_end|>\n" }}
-{%- elif messages[0].role == 'system' %}
-    {{- '<|im_start|>system\n' + messages[0].content + '<|im_end|>\n' }}
-{%- endif %}
-{%- set ns = namespace(looking=true, last=messages|length - 1) %}
-{%- for message in messages[::-1] %}
-    {%- set index = (messages|length - 1) - loop.index0 %}
-    {%- if ns.looking and message.role == "user" and not (message.content.startswith('<tool>') and message.content.endswith('</tool>')) %}
-        {%- set ns.looking = false %}
-        {%- set ns.last = index %}
-    {%- endif %}
-{%- endfor %}
-{%- for message in messages %}
-    {%- if message.role == 'system' %}{% continue %}{% endif %}
-    {%- set content = message.content if message.content is string else '' %}
-    {%- if message.role == 'assistant' %}
-        {%- if '</think>' in content %}
-            {%- set content = content.split('</think>')[-1].lstrip('\n') %}
-        {%- endif %}
-        {{- '<|im_start|>assistant\n' + content }}
-        {%- for call in message.tool_calls or [] %}
-            {%- set function = call.function if call.function else call %}
-            {{- '\n<tool_call>\n{"name": "' ~ function.name ~ '", "arguments": ' }}
-            {{- function.arguments if function.arguments is string else function.arguments | tojson }}
-            {{- '}\n</tool_call>' }}
-        {%- endfor %}
-        {{- '<|im_end|>\n' }}
-    {%- elif message.role == 'tool' %}
-        {%- if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{- '<|im_start|>user' }}{%- endif %}
-        {{- '\n<tool_response>\n' ~ message.content ~ '\n</tool_response>' }}
-        {%- if loop.last or loop.nextitem.role != 'tool' %}{{- '<|im_end|>\n' }}{%- endif %}
-    {%- else %}
-        {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>' + '\n' }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|im_start|>assistant\n' }}
-    {%- if enable_thinking is defined and enable_thinking is false %}
-        {{- '<think>\n\n</think>\n\n' }}
-    {%- endif %}
-{%- endif %}""",
-    "llama3 manner": """{{- bos_token }}
-{%- if not date_string is defined %}
-    {%- set date_string = "26 Jul 2024" %}
-{%- endif %}
-{%- if messages[0]['role'] == 'system' %}
-    {%- set system = messages[0]['content'].strip() %}
-    {%- set messages = messages[1:] %}
-{%- else %}
-    {%- set system = "" %}
-{%- endif %}
-{{- "<|start_header_id|>system<|end_header_id|>\n\n" }}
-{%- if tools is not none %}
-    {{- "Environment: ipython\n" }}
-{%- endif %}
-{{- "Today Date: " + date_string + "\n\n" + system }}
-{%- for tool in tools or [] %}
-    {{- tool | tojson(indent=4) }}
-    {{- "\n\n" }}
-    {%- for name, item in tool.function.parameters.properties.items() | sort %}
-        {{- name.upper() }}={{ item.get('default', 'none') }};
-    {%- endfor %}
-{%- endfor %}
-{{- "<|eot_id|>" }}
-{%- for message in messages %}
-    {%- if 'tool_calls' in message %}
-        {%- if not message.tool_calls | length == 1 %}
-            {{- raise_exception("This model only supports single tool-calls at once!") }}
-        {%- endif %}
-        {%- set call = message.tool_calls[0].function %}
-        {{- '<|start_header_id|>assistant<|end_header_id|>\n\n' ~ call.name | upper ~ call.arguments | tojson(ensure_ascii=true) }}
-        {{- "<|eot_id|>" }}
-    {%- else %}
-        {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + message['content'] | trim + '<|eot_id|>' }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}
-{%- endif %}
-""",
-    "printing": """{% macro show(name, value=none) %}
-[{{ name }}={{ value }}]
-{% endmacro %}
-  {% for m in messages %}
-    {% if loop.index > 2 %}{% break %}{% endif %}
-    {% generation %}
-{{ m.role.capitalize() }}|{{ m.content | length }}|{{ loop.last }}|{{ none }}|{{ 1.5 }}|{{ [1, 'a', true, none] }}|{{ {'k': "v'"} }}
-    {% endgeneration %}
-  {% endfor %}
-{{ show('x') }}{{ show('y', value=add_generation_prompt) }}{{ undefined_name }}{{ undefined_name is defined }}
-{{ 'a,b'.split(',') | join('+') }} {{ 'xay'.replace('a', 'b') }} {{ '%s-%d' | format('a', 3) }} {{ messages | map(attribute='role') | list }}
-{{ messages | selectattr('role', 'equalto', 'user') | list | length }} {{ 'abc'[1:] }} {{ 'abc'[-1] }} {{ 7 // 2 }} {{ 7 % 3 }} {{ 2 ** 3 }}
-{{ tools | tojson(sort_keys=true, separators=(',', ':')) }} {{ 'a' is sequence }} {{ {} is mapping }} {{ 'a' is iterable }}
-""",
+    "two calls at once": (
+        turns((USER, "Weather?"))
+        + [
+            calls("I'll look.", ("get_weather", {"city": "Köln"}), ("get_weather", {"city": "Ulm", "more": [1, None, True, 0.1]})),
+            result("20"),
+            result("21", "c2"),
+        ],
+        {"add_generation_prompt": True, "tools": TOOLS},
+    ),
+    "calls without content": (
+        turns((USER, "Weather?"))
+        + [calls(None, ("get_weather", {"items": "é\n"}), thinking="look it up", reasoning_content="look it up")]
+        + [result("20"), {"role": ASSISTANT, "content": "20."}, {"role": USER, "content": "Thanks"}],
+        {"add_generation_prompt": True, "tools": TOOLS},
+    ),
+    "arguments as text": (
+        turns((USER, "Weather?")) + [calls("", ("get_weather", '{"city": "Ulm"}')), result("20")],
+        {"add_generation_prompt": True, "tools": TOOLS},
+    ),
+    "a built-in tool": (
+        turns((USER, "Search")) + [calls("", ("search", {"query": "a \"b\"", "n": 3})), result("found")],
+        {"add_generation_prompt": True, "extra": {"builtin_tools": ["python", "search"], "day": "Monday"}},
+    ),
+    "reasoning in fields": (
+        turns((USER, "A?"))
+        + [{"role": ASSISTANT, "content": "B.", "reasoning_content": "\nhm\n", "thinking": "hm"}],
+        {"add_generation_prompt": False},
+    ),
+    "reasoning asked for": (
+        turns((USER, "A?")),
+        {"add_generation_prompt": True, "extra": {"enable_thinking": True, "thinking": True, "reasoning_effort": "high"}},
+    ),
+    "no reasoning asked for": (
+        turns((USER, "A?")),
+        {"add_generation_prompt": True, "extra": {"enable_thinking": False, "thinking": False, "who": "hrx"}},
+    ),
+    "content in parts": (
+        [{"role": USER, "content": [{"type": "image"}, {"type": "text", "text": " What is this? "}]}],
+        {"add_generation_prompt": True},
+    ),
 }
 
 
 def record(templates):
     cases = []
-    for template_name, source in templates.items():
+    for template, source in templates.items():
         for conversation, (messages, options) in CONVERSATIONS.items():
-            case = {"name": f"{template_name}: {conversation}", "template": template_name, "conversation": conversation}
-            variables = {"bos_token": "<s>", "eos_token": "</s>", "documents": None, "tools": options.get("tools")}
-            variables |= {"add_generation_prompt": options["add_generation_prompt"], **options.get("extra", {})}
+            case = {"template": template, "conversation": conversation}
             try:
-                case["expected"] = environment().from_string(source).render(messages=messages, **variables)
-            except (jinja2.exceptions.TemplateError, TypeError) as error:
-                case["error"] = str(error)
+                [case["expected"]], _ = render_jinja_template(
+                    conversations=[messages],
+                    tools=options.get("tools"),
+                    chat_template=source,
+                    add_generation_prompt=options["add_generation_prompt"],
+                    bos_token="<s>",
+                    eos_token="</s>",
+                    **options.get("extra", {}),
+                )
+            except Exception as error:  # Templates fail with Jinja's and with Python's own errors.
+                case["error"] = f"{type(error).__name__}: {error}"
             cases.append(case)
     conversations = {name: {"messages": m, "options": o} for name, (m, o) in CONVERSATIONS.items()}
     return {"templates": templates, "conversations": conversations, "cases": cases}
 
 
 if __name__ == "__main__":
-    templates = TEMPLATES
-    if len(sys.argv) > 1:
-        files = sorted(pathlib.Path(sys.argv[1]).glob("*.jinja"))
-        templates = {file.name: file.read_text(encoding="utf-8") for file in files}
+    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "chat_templates")
+    templates = {file.stem: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.jinja"))}
     print(json.dumps(record(templates), ensure_ascii=False, indent=1))

@@ -1,21 +1,22 @@
 //! Kernels in lane form, run by its interpreter: what code for GPUs is made from.
 
 use crate::host::{Buffers, Input};
-use hrx_compiler::lanes::build;
 use hrx_compiler::lanes::interp::{Launch, Memory, run as run_program};
+use hrx_compiler::lanes::{Facts, build};
 use hrx_compiler::passes::lower_lanes;
-use hrx_compiler::target::amd::{self, Chip};
+use hrx_compiler::target::{amd, nvidia};
 use hrx_ir::tile::{BlockPart, Kernel, Op, Param, Value};
 use std::collections::HashMap;
 
 /// A chip of each kind: waves of 32 and 64 lanes, each matrix unit and none.
-pub fn chips() -> Vec<&'static Chip> {
-    ["gfx1100", "gfx1201", "gfx1030", "gfx906", "gfx942"].into_iter().filter_map(amd::find).collect()
+pub fn chips() -> Vec<Facts> {
+    let amd = ["gfx1100", "gfx1201", "gfx1030", "gfx906", "gfx942"].into_iter().filter_map(amd::find).map(Facts::from);
+    amd.chain(nvidia::find("sm_90").map(Facts::from)).collect()
 }
 
 /// The chips to run a kernel for: all for a launch of few programs, one of them, by the kernel's name, for many. None in
 /// the run that is about MLIR, which repeats tests.
-pub fn chips_for(kernel: &Kernel, inputs: &[Input]) -> Vec<&'static Chip> {
+pub fn chips_for(kernel: &Kernel, inputs: &[Input]) -> Vec<Facts> {
     // Lanes take blocks as formats describe them; raw bytes are what the host's expansion makes of them.
     let raw = |op: &Op| matches!(op, Op::LoadBlock { part: BlockPart::Raw(_), .. });
     if cfg!(feature = "mlir") || kernel.insts.values().any(|i| raw(&i.op)) {
@@ -38,10 +39,10 @@ pub fn chips_for(kernel: &Kernel, inputs: &[Input]) -> Vec<&'static Chip> {
 ///
 /// # Errors
 /// A kernel that can't be brought to lane form, or a fault in it.
-pub fn run(kernel: &Kernel, inputs: &[Input], chip: &'static Chip) -> Result<Buffers, String> {
+pub fn run(kernel: &Kernel, inputs: &[Input], chip: Facts) -> Result<Buffers, String> {
     let lowered = lower_lanes(kernel.clone());
     let lanes = build(&lowered, chip).map_err(|e| format!("{}: {e}", chip.name))?;
-    let mut memory = Memory::default();
+    let mut memory = Memory { plain: nvidia::find(chip.name).is_some(), ..Memory::default() };
     let mut launch = Launch::default();
     let mut slots: Vec<Option<usize>> = Vec::new();
     for (input, param) in inputs.iter().zip(&lowered.params) {

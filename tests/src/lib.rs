@@ -1,17 +1,17 @@
-//! Whole-system tests. This library is what they share: reference data and how results are held
-//! against it, and the runner of file tests. The tests themselves are in `tests/tests/`.
+//! Whole-system tests. This library is what they share beside the reference data (`hrx-golden`): among others the runner of
+//! file tests. The tests themselves are in `tests/tests/`.
 
-pub mod anchors;
 pub mod emulator;
 pub mod filetest;
-pub mod golden;
 pub mod host;
 pub mod lanes;
 pub mod llvm;
-pub mod logits;
 pub mod models;
+pub mod needed;
+pub mod ptxas;
 pub mod synthetic;
-pub mod turns;
+
+pub use hrx_golden::{anchors, golden, logits, turns};
 
 use hrx_ir::tile::Kernel;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use half::f16;
-use hrx::exec::Activations;
 use hrx::gguf::write::{Builder, WriteError};
 use hrx::gguf::{GgmlType, Gguf};
-use hrx::npy::Matrix;
-use hrx::{CacheChoice, Error, Model, ModelOptions, Outputs, SessionOptions};
+use hrx::{CacheChoice, ModelOptions};
+
+pub use hrx_golden::feeding::{Feeding, logits};
 
 /// Options with this many threads, whose kernels are kept for the other tests of this process.
 ///
@@ -26,49 +26,6 @@ pub fn options(threads: usize) -> ModelOptions {
         dir
     });
     ModelOptions { threads, cache: CacheChoice::Dir(dir.clone()), ..ModelOptions::default() }
-}
-
-/// How tokens are given to a session.
-#[derive(Clone, Debug)]
-pub struct Feeding {
-    /// The most tokens of one step.
-    pub n_batch: u32,
-    /// Lengths of the calls of `eval_rows`; what they leave over comes one at a time.
-    pub calls: Vec<usize>,
-    /// In which form products with quantised weights read activations.
-    pub activations: Activations,
-}
-
-impl Feeding {
-    /// The first `n` in one call, in steps of any size, the rest one at a time.
-    pub fn prompt(n: usize, activations: Activations) -> Feeding {
-        Feeding { n_batch: SessionOptions::default().n_batch, calls: vec![n], activations }
-    }
-}
-
-/// The logits of every token of a sequence.
-///
-/// # Errors
-/// If the session can't be made or run.
-pub fn logits(model: &Model, n_ctx: u32, tokens: &[u32], feeding: &Feeding) -> Result<Matrix, Error> {
-    let options =
-        SessionOptions { n_ctx, n_batch: feeding.n_batch, outputs: Outputs::All, activations: feeding.activations };
-    let mut session = model.session(&options)?;
-    let mut data = Vec::with_capacity(tokens.len() * session.cols() as usize);
-    let mut keep = |row: &[f32]| {
-        data.extend_from_slice(row);
-        Ok(())
-    };
-    let mut rest = tokens;
-    for n in feeding.calls.iter().copied().chain(std::iter::repeat(1)) {
-        if rest.is_empty() {
-            break;
-        }
-        let (now, later) = rest.split_at(n.min(rest.len()));
-        session.eval_rows(now, &mut keep)?;
-        rest = later;
-    }
-    Ok(Matrix { rows: tokens.len(), cols: session.cols() as usize, data })
 }
 
 /// The file of a model with its F16 tensors widened to F32: the same weights, so the same logits.

@@ -10,19 +10,12 @@
 //! HRX_ALL=1 cargo test -p hrx-tests --test amd_targets -- --nocapture
 //! ```
 
-use hrx::exec::{Activations, Drafts};
-use hrx::models::ModelGraph;
-use hrx::{Error, Outputs};
 use hrx_compiler::target::amd::{self, CHIPS, Chip};
 use hrx_compiler::{Target, audit, compile_all};
-use hrx_ir::graph::Graph;
 use hrx_ir::tile::Kernel;
-use hrx_templates::{Linear, LinearCut, Output, Request, Template};
-use hrx_tests::golden::{Golden, real_model_path};
 use hrx_tests::llvm;
+use hrx_tests::needed::{graphs, kernels};
 use hrx_tests::turns::all;
-use std::collections::HashMap;
-use std::path::PathBuf;
 
 /// Chips by what their instructions are: compiled code is the same within a row, but for numbers of registers.
 const SETS: [(&str, &[&str]); 10] = [
@@ -41,60 +34,6 @@ const SETS: [(&str, &[&str]); 10] = [
 /// The parts that goldens take turns in.
 const TURNS: u64 = 6;
 
-/// The graphs of the models.
-fn graphs() -> Vec<Graph> {
-    let golden = if all() { Golden::locate() } else { Golden::compact() };
-    let goldens = golden.models().expect("goldens").into_iter().enumerate().filter(|(i, m)| m.is_due(*i, TURNS));
-    let mut paths: Vec<PathBuf> = goldens.map(|(_, m)| golden.path(&m)).collect();
-    if all() {
-        let real = golden.published_models().expect("real models").into_iter().map(|m| real_model_path(&m.model));
-        paths.extend(real);
-    }
-    paths.iter().map(|p| ModelGraph::open(p).unwrap_or_else(|e| panic!("{e}")).graph).collect()
-}
-
-/// What a chip needs for a model, whether logits are computed or hidden states. Products of one token are added with
-/// 8-bit activations: sessions don't ask GPUs for these yet, and they are where dot products of bytes are.
-fn requests(graph: &Graph, chip: &'static Chip) -> Result<Vec<Request>, Error> {
-    let mut requests = Vec::new();
-    for outputs in [Outputs::Last, Outputs::Hidden] {
-        requests.extend(Drafts::new(graph, outputs, 512, Activations::F32, &Target::Amd(chip))?.requests());
-    }
-    let quantised = |l: &Linear| {
-        let weights = [Some(l.weight), l.gated.as_ref().map(|g| g.up)];
-        weights.into_iter().flatten().all(|w| Linear::input(w) == Output::Q8)
-    };
-    let with_bytes = |request: &Request| match request {
-        Request::Linear(l) if matches!(l.tiling, LinearCut::Rows(_)) && l.experts.is_none() && quantised(l) => {
-            Some(Linear { input: Output::Q8, norm: None, ..l.clone() }.into())
-        }
-        _ => None,
-    };
-    let more: Vec<Request> = requests.iter().filter_map(with_bytes).collect();
-    requests.extend(more);
-    Ok(requests)
-}
-
-/// Each kernel that one of the chips needs, with those that need it.
-fn kernels(chips: &[&'static Chip]) -> Vec<(Kernel, Vec<usize>)> {
-    let mut at: HashMap<Request, usize> = HashMap::new();
-    let mut found: Vec<(Kernel, Vec<usize>)> = Vec::new();
-    let graphs = graphs();
-    for (number, &chip) in chips.iter().enumerate() {
-        for request in graphs.iter().flat_map(|g| requests(g, chip).expect("lowered")) {
-            let i = *at.entry(request).or_insert_with_key(|request| {
-                found.push((request.kernel().expect("a kernel"), Vec::new()));
-                found.len() - 1
-            });
-            let needed_by = &mut found[i].1;
-            if needed_by.last() != Some(&number) {
-                needed_by.push(number);
-            }
-        }
-    }
-    found
-}
-
 /// What came of a set.
 struct Checked {
     /// Kernels compiled for each chip.
@@ -106,7 +45,8 @@ struct Checked {
 /// Compiles the kernels of some chips, which take turns, and looks at what came out.
 fn check(chips: &[&'static Chip]) -> Checked {
     let mut of_chip: Vec<Vec<Kernel>> = vec![Vec::new(); chips.len()];
-    for (turn, (kernel, needed_by)) in kernels(chips).into_iter().enumerate() {
+    let targets: Vec<Target> = chips.iter().map(|c| Target::Amd(c)).collect();
+    for (turn, (kernel, needed_by)) in kernels(&graphs(TURNS), &targets).into_iter().enumerate() {
         let chosen = if all() { &needed_by[..] } else { &needed_by[turn % needed_by.len()..][..1] };
         for at in chosen {
             of_chip[*at].push(kernel.clone());
@@ -187,7 +127,7 @@ sets! {
 #[test]
 fn what_is_wrong_is_found() {
     let chip = amd::find("gfx1100").expect("a chip");
-    let kernel = kernels(&[chip]).swap_remove(0).0;
+    let kernel = kernels(&graphs(TURNS), &[Target::Amd(chip)]).swap_remove(0).0;
     let good = hrx_compiler::compile(&kernel, &Target::Amd(chip)).expect("compiled").object;
     let name = |name: &str, bytes: &[u8]| (name.to_string(), bytes.to_vec());
     let complaints = |files: &[(String, Vec<u8>)]| llvm::complaints("llvm-readobj", &["--all"], files);

@@ -1,41 +1,24 @@
-//! From the lane form to LLVM IR for AMD GPUs.
+//! What is AMD's of code generation for GPUs.
 //!
-//! A kernel's arguments are its parameters in order: a 64-bit address for a view, 32 bits for a scalar. Each view becomes
-//! a buffer resource, so that addresses are 32-bit offsets, what lies beyond the view's end reads as zero, and a lane
-//! that must not access memory gets an offset beyond it. What kernels do not use (hidden arguments, ids along other axes)
-//! is said, so that the hardware does not set it up.
+//! Each view becomes a buffer resource, so that addresses are 32-bit offsets, what lies beyond the view's end reads as
+//! zero, and a lane that must not access memory gets an offset beyond it. What kernels do not use (hidden arguments, ids
+//! along other axes) is said, so that the hardware does not set it up.
 
 mod memory;
 mod ops;
-mod tables;
 
 pub use memory::LARGEST_VIEW;
 
-use crate::CompileError;
-use crate::lanes::ir::{Inst, LaneKernel, Op, Val};
-use crate::target::amd::Chip;
-use cranelift_entity::SecondaryMap;
-use hrx_ir::tile::{Elem, Kernel, Param, Value, View};
-use inkwell::IntPredicate;
-use inkwell::attributes::{Attribute, AttributeLoc};
-use inkwell::builder::{Builder, BuilderError};
-use inkwell::context::Context;
-use inkwell::module::{FlagBehavior, Module};
-use inkwell::types::{BasicMetadataTypeEnum, BasicTypeEnum};
-use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, FloatValue, FunctionValue, IntValue, PointerValue};
-use std::collections::HashMap;
+use crate::lanes::ir::{Address, Op, Val};
+use crate::simt::{Codegen, Isa, Result};
+use crate::target::amd::{Chip, MatrixOp};
+use hrx_ir::tile::View;
+use inkwell::attributes::AttributeLoc;
+use inkwell::module::FlagBehavior;
+use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, IntValue, PointerValue};
 
-/// LLVM's number of the calling convention of kernels (llvm/IR/CallingConv.h: AMDGPU_KERNEL).
-const KERNEL_CONVENTION: u32 = 91;
-
-/// The address space of device memory.
-const GLOBAL: u16 = 1;
-/// Of LDS.
-const LDS: u16 = 3;
-/// Of memory that does not change while a kernel runs.
-const CONSTANT: u16 = 4;
-/// Of buffer resources.
-const RESOURCE: u16 = 8;
+/// AMD's GPUs.
+pub(crate) struct Amd(pub &'static Chip);
 
 /// What a kernel never uses of what the runtime could pass (AMDGPU usage guide, function attributes).
 const UNUSED: &[&str] = &[
@@ -54,76 +37,105 @@ const UNUSED: &[&str] = &[
     "amdgpu-no-workitem-id-z",
 ];
 
-type Result<T> = std::result::Result<T, String>;
+impl Isa for Amd {
+    /// AMDGPU_KERNEL.
+    const CONVENTION: u32 = 91;
 
-struct Codegen<'c, 'k> {
-    cx: &'c Context,
-    module: Module<'c>,
-    b: Builder<'c>,
-    k: &'k Kernel,
-    lanes: &'k LaneKernel,
-    chip: &'static Chip,
-    function: FunctionValue<'c>,
-    values: SecondaryMap<Val, Option<BasicValueEnum<'c>>>,
-    scalars: HashMap<Value, BasicValueEnum<'c>>,
-    /// Base address and buffer resource of each view.
-    views: HashMap<View, (PointerValue<'c>, BasicValueEnum<'c>)>,
-    lds: Option<PointerValue<'c>>,
-}
+    const DECLARED_LDS: u32 = u32::MAX;
 
-fn said(e: BuilderError) -> String {
-    e.to_string()
-}
+    /// Of `v_perm_b32`: a byte a byte.
+    const SELECTOR: [u32; 3] = [0x0707_0707, 0x0404_0404, 0x0302_0100];
 
-/// Generates the module of a kernel and its lane form.
-pub(crate) fn module<'c>(
-    cx: &'c Context,
-    k: &Kernel,
-    lanes: &LaneKernel,
-    chip: &'static Chip,
-) -> std::result::Result<Module<'c>, CompileError> {
-    let module = cx.create_module(&k.name);
-    let global = cx.ptr_type(GLOBAL.into());
-    let params: Vec<BasicMetadataTypeEnum> = k
-        .params
-        .iter()
-        .map(|p| match p {
-            Param::View(_) => global.into(),
-            Param::Scalar(v) if k.ty(*v).elem == Elem::F32 => cx.f32_type().into(),
-            Param::Scalar(_) => cx.i32_type().into(),
-        })
-        .collect();
-    let function = module.add_function(&k.name, cx.void_type().fn_type(&params, false), None);
-    let b = cx.create_builder();
-    b.position_at_end(cx.append_basic_block(function, "entry"));
-    let mut g = Codegen {
-        cx,
-        module,
-        b,
-        k,
-        lanes,
-        chip,
-        function,
-        values: SecondaryMap::new(),
-        scalars: HashMap::new(),
-        views: HashMap::new(),
-        lds: None,
-    };
-    g.interface();
-    let done = g.prologue().and_then(|()| g.block(&lanes.body)).and_then(|()| {
-        g.b.build_return(None).map_err(said)?;
-        Ok(())
-    });
-    match done {
-        Ok(()) => Ok(g.module),
-        Err(reason) => Err(CompileError::Llvm { kernel: k.name.clone(), reason }),
+    fn interface(g: &Codegen<'_, '_, Self>) {
+        g.said_to_llvm();
+    }
+
+    fn view<'c>(g: &Codegen<'c, '_, Self>, view: View, base: PointerValue<'c>) -> Result<BasicValueEnum<'c>> {
+        g.resource(view, base)
+    }
+
+    fn thread<'c>(g: &Codegen<'c, '_, Self>) -> Result<IntValue<'c>> {
+        Ok(g.call("llvm.amdgcn.workitem.id.x", &[], &[])?.into_int_value())
+    }
+
+    fn uniform<'c>(g: &Codegen<'c, '_, Self>, n: IntValue<'c>) -> Result<IntValue<'c>> {
+        let t = g.cx.i32_type().into();
+        Ok(g.call("llvm.amdgcn.readfirstlane", &[t], &[n.into()])?.into_int_value())
+    }
+
+    fn program<'c>(g: &Codegen<'c, '_, Self>, axis: u8) -> Result<BasicValueEnum<'c>> {
+        let name = ["x", "y", "z"][usize::from(axis)];
+        g.call(&format!("llvm.amdgcn.workgroup.id.{name}"), &[], &[])
+    }
+
+    fn whole<'c>(g: &Codegen<'c, '_, Self>, x: BasicValueEnum<'c>, signed: bool) -> Result<BasicValueEnum<'c>> {
+        let name = if signed { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
+        g.call(name, &[g.cx.i32_type().into(), g.cx.f32_type().into()], &[x])
+    }
+
+    fn load<'c>(
+        g: &Codegen<'c, '_, Self>,
+        view: View,
+        at: &Address,
+        bytes: u32,
+        mask: Option<Val>,
+    ) -> Result<BasicValueEnum<'c>> {
+        g.load_view(view, at, bytes, mask)
+    }
+
+    fn store<'c>(
+        g: &Codegen<'c, '_, Self>,
+        view: View,
+        at: &Address,
+        value: BasicValueEnum<'c>,
+        mask: Option<Val>,
+    ) -> Result<()> {
+        g.store_view(view, at, value, mask)
+    }
+
+    fn selector<'c>(_: &Codegen<'c, '_, Self>, index: IntValue<'c>) -> Result<IntValue<'c>> {
+        Ok(index)
+    }
+
+    fn permuted<'c>(
+        g: &Codegen<'c, '_, Self>,
+        high: IntValue<'c>,
+        low: IntValue<'c>,
+        selector: IntValue<'c>,
+    ) -> Result<IntValue<'c>> {
+        Ok(g.call("llvm.amdgcn.perm", &[], &[high.into(), low.into(), selector.into()])?.into_int_value())
+    }
+
+    fn dot4<'c>(g: &Codegen<'c, '_, Self>, signed: bool, args: [BasicValueEnum<'c>; 3]) -> Result<BasicValueEnum<'c>> {
+        g.dot4(signed, args)
+    }
+
+    fn dot2<'c>(g: &Codegen<'c, '_, Self>, [a, b, c]: [BasicValueEnum<'c>; 3]) -> Result<BasicValueEnum<'c>> {
+        g.call("llvm.amdgcn.fdot2", &[], &[a, b, c, g.flag(false)])
+    }
+
+    fn shuffle_xor<'c>(g: &Codegen<'c, '_, Self>, x: BasicValueEnum<'c>, mask: u32) -> Result<BasicValueEnum<'c>> {
+        g.exchanged(x, mask)
+    }
+
+    fn barrier(g: &Codegen<'_, '_, Self>) -> Result<()> {
+        g.lds_barrier()
+    }
+
+    fn mma<'c>(
+        g: &Codegen<'c, '_, Self>,
+        inst: &MatrixOp,
+        a: &[Val],
+        b: &[Val],
+        c: &[Val],
+    ) -> Result<Vec<BasicValueEnum<'c>>> {
+        g.matrix_product(inst, a, b, c)
     }
 }
 
-impl<'c> Codegen<'c, '_> {
-    /// Calling convention, attributes and module flags.
-    fn interface(&self) {
-        self.function.set_call_conventions(KERNEL_CONVENTION);
+impl Codegen<'_, '_, Amd> {
+    /// Attributes and module flags.
+    fn said_to_llvm(&self) {
         let threads = self.lanes.wave * self.lanes.waves;
         let mut strings = vec![
             ("amdgpu-flat-work-group-size", format!("{threads},{threads}")),
@@ -141,13 +153,11 @@ impl<'c> Codegen<'c, '_> {
         for (name, value) in strings {
             self.function.add_attribute(AttributeLoc::Function, self.cx.create_string_attribute(name, &value));
         }
-        let nounwind = Attribute::get_named_enum_kind_id("nounwind");
-        self.function.add_attribute(AttributeLoc::Function, self.cx.create_enum_attribute(nounwind, 0));
         let i32t = self.cx.i32_type();
         let size = [threads, 1, 1].map(|n| BasicMetadataValueEnum::from(i32t.const_int(u64::from(n), false)));
         let kind = self.cx.get_kind_id("reqd_work_group_size");
         self.function.as_global_value().set_metadata(self.cx.metadata_node(&size), kind);
-        let version = u64::from(100 * self.chip.code_object_version());
+        let version = u64::from(100 * self.isa.0.code_object_version());
         self.module.add_basic_value_flag(
             "amdhsa_code_object_version",
             FlagBehavior::Error,
@@ -169,162 +179,5 @@ impl<'c> Codegen<'c, '_> {
             }
         }
         used
-    }
-
-    fn prologue(&mut self) -> Result<()> {
-        for (slot, param) in self.k.params.iter().enumerate() {
-            let arg = self.function.get_nth_param(slot as u32).ok_or("a parameter is missing")?;
-            match *param {
-                Param::Scalar(v) => {
-                    self.scalars.insert(v, arg);
-                }
-                Param::View(_) => {}
-            }
-        }
-        for (slot, param) in self.k.params.iter().enumerate() {
-            if let Param::View(view) = *param {
-                let base =
-                    self.function.get_nth_param(slot as u32).ok_or("a parameter is missing")?.into_pointer_value();
-                let resource = self.resource(view, base)?;
-                self.views.insert(view, (base, resource));
-            }
-        }
-        if self.lanes.lds > 0 {
-            let ty = self.cx.i8_type().array_type(self.lanes.lds);
-            let lds = self.module.add_global(ty, Some(LDS.into()), &format!("{}.lds", self.k.name));
-            lds.set_linkage(inkwell::module::Linkage::Internal);
-            lds.set_initializer(&ty.get_undef());
-            lds.set_alignment(64);
-            self.lds = Some(lds.as_pointer_value());
-        }
-        Ok(())
-    }
-
-    fn get(&self, v: Val) -> Result<BasicValueEnum<'c>> {
-        self.values[v].ok_or_else(|| format!("{v} is used before it is defined"))
-    }
-
-    fn int(&self, v: Val) -> Result<IntValue<'c>> {
-        match self.get(v)? {
-            BasicValueEnum::IntValue(i) => Ok(i),
-            _ => Err(format!("{v} is no integer")),
-        }
-    }
-
-    fn float(&self, v: Val) -> Result<FloatValue<'c>> {
-        match self.get(v)? {
-            BasicValueEnum::FloatValue(x) => Ok(x),
-            _ => Err(format!("{v} is no float")),
-        }
-    }
-
-    fn word(&self, n: u32) -> IntValue<'c> {
-        self.cx.i32_type().const_int(u64::from(n), false)
-    }
-
-    fn block(&mut self, block: &[Inst]) -> Result<()> {
-        for inst in block {
-            if let Op::For { bounds, inits, params, body, yields } = &inst.op {
-                self.for_loop(*bounds, inits, params, body, yields, &inst.results)?;
-                continue;
-            }
-            let made = self.op(&inst.op, &inst.results)?;
-            for (&r, v) in inst.results.iter().zip(made) {
-                self.values[r] = Some(v);
-            }
-        }
-        Ok(())
-    }
-
-    /// A loop in rotated form: a guard, then a body that ends with the test.
-    fn for_loop(
-        &mut self,
-        bounds: [Val; 3],
-        inits: &[Val],
-        params: &[Val],
-        body: &[Inst],
-        yields: &[Val],
-        results: &[Val],
-    ) -> Result<()> {
-        let [lower, upper, step] = [self.int(bounds[0])?, self.int(bounds[1])?, self.int(bounds[2])?];
-        let before = self.b.get_insert_block().ok_or("no block to insert into")?;
-        let body_block = self.cx.append_basic_block(self.function, "loop");
-        let exit_block = self.cx.append_basic_block(self.function, "done");
-        let enter = self.b.build_int_compare(IntPredicate::SLT, lower, upper, "").map_err(said)?;
-        self.b.build_conditional_branch(enter, body_block, exit_block).map_err(said)?;
-        self.b.position_at_end(body_block);
-        let counter = self.b.build_phi(self.cx.i32_type(), "").map_err(said)?;
-        counter.add_incoming(&[(&lower, before)]);
-        self.values[params[0]] = Some(counter.as_basic_value());
-        let mut phis = Vec::with_capacity(inits.len());
-        for (&p, &init) in params[1..].iter().zip(inits) {
-            let init = self.get(init)?;
-            let phi = self.b.build_phi(init.get_type(), "").map_err(said)?;
-            phi.add_incoming(&[(&init, before)]);
-            self.values[p] = Some(phi.as_basic_value());
-            phis.push(phi);
-        }
-        self.block(body)?;
-        let last = self.b.get_insert_block().ok_or("no block to insert into")?;
-        let at = counter.as_basic_value().into_int_value();
-        let next = self.b.build_int_nsw_add(at, step, "").map_err(said)?;
-        counter.add_incoming(&[(&next, last)]);
-        let mut nexts = Vec::with_capacity(yields.len());
-        for (phi, &y) in phis.iter().zip(yields) {
-            let v = self.get(y)?;
-            phi.add_incoming(&[(&v, last)]);
-            nexts.push(v);
-        }
-        let again = self.b.build_int_compare(IntPredicate::SLT, next, upper, "").map_err(said)?;
-        self.b.build_conditional_branch(again, body_block, exit_block).map_err(said)?;
-        self.b.position_at_end(exit_block);
-        for ((&r, &init), next) in results.iter().zip(inits).zip(nexts) {
-            let init = self.get(init)?;
-            let phi = self.b.build_phi(init.get_type(), "").map_err(said)?;
-            phi.add_incoming(&[(&init, before), (&next, last)]);
-            self.values[r] = Some(phi.as_basic_value());
-        }
-        Ok(())
-    }
-
-    /// Calls an intrinsic, arguments bit-cast to the types that it wants.
-    fn intrinsic(
-        &self,
-        name: &str,
-        overloads: &[BasicTypeEnum<'c>],
-        args: &[BasicValueEnum<'c>],
-    ) -> Result<Option<BasicValueEnum<'c>>> {
-        let unknown = || format!("this LLVM has no {name}");
-        let intrinsic = inkwell::intrinsics::Intrinsic::find(name).ok_or_else(unknown)?;
-        let f = intrinsic.get_declaration(&self.module, overloads).ok_or_else(unknown)?;
-        let wanted = f.get_type().get_param_types();
-        let mut cast: Vec<BasicMetadataValueEnum> = Vec::with_capacity(args.len());
-        for (arg, want) in args.iter().zip(wanted) {
-            let want = BasicTypeEnum::try_from(want).map_err(|_| unknown())?;
-            cast.push(match (arg.get_type() == want, arg, want) {
-                (true, ..) => (*arg).into(),
-                // Constants of another width.
-                (_, BasicValueEnum::IntValue(n), BasicTypeEnum::IntType(t)) if n.is_const() => {
-                    t.const_int(n.get_zero_extended_constant().unwrap_or(0), false).into()
-                }
-                (_, BasicValueEnum::IntValue(n), BasicTypeEnum::IntType(t))
-                    if t.get_bit_width() > n.get_type().get_bit_width() =>
-                {
-                    self.b.build_int_z_extend(*n, t, "").map_err(said)?.into()
-                }
-                _ => self.b.build_bit_cast(*arg, want, "").map_err(said)?.into(),
-            });
-        }
-        let call = self.b.build_call(f, &cast, "").map_err(said)?;
-        Ok(call.try_as_basic_value().basic())
-    }
-
-    fn call(
-        &self,
-        name: &str,
-        overloads: &[BasicTypeEnum<'c>],
-        args: &[BasicValueEnum<'c>],
-    ) -> Result<BasicValueEnum<'c>> {
-        self.intrinsic(name, overloads, args)?.ok_or_else(|| format!("{name} has no value"))
     }
 }

@@ -7,9 +7,9 @@
 
 use super::blocks::block_words;
 use super::build::{quadrupled, repeated_from};
+use super::facts::Facts;
 use super::fragments::product;
 use super::layout::{Axis, Layout, Place};
-use crate::target::amd::Chip;
 use cranelift_entity::SecondaryMap;
 use hrx_ir::quant::{CHUNK, Format};
 use hrx_ir::tile::{Block, BlockPart, Content, Inst, Kernel, Op, RunPart, Shape, Type, Value, ValueDef, View};
@@ -25,13 +25,13 @@ const OWN_BITS: u32 = 5;
 
 struct Assigner<'k> {
     k: &'k Kernel,
-    chip: &'static Chip,
+    chip: Facts,
     layouts: Layouts,
     changed: bool,
 }
 
 /// Assigns layouts to a kernel's values.
-pub(super) fn layouts(k: &Kernel, chip: &'static Chip) -> Layouts {
+pub(super) fn layouts(k: &Kernel, chip: Facts) -> Layouts {
     let mut a = Assigner { k, chip, layouts: SecondaryMap::new(), changed: false };
     // What matrix products and blocks need, and what follows from it, before anything is given by default.
     a.propagate();

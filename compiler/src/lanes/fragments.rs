@@ -1,7 +1,8 @@
 //! The layouts of matrix products.
 
+use super::facts::Facts;
 use super::layout::{Axis, Layout, Place};
-use crate::target::amd::{Bit, Chip, Fragment, MatrixOp, MatrixType};
+use crate::target::amd::{Bit, Fragment, MatrixOp, MatrixType};
 use hrx_ir::tile::{Elem, Type};
 
 /// The places of one instruction's fragments: bits of m, n and k, lowest first.
@@ -32,8 +33,7 @@ fn places(f: &Fragment, count: u32, which: fn(Bit) -> Option<u8>) -> Option<Vec<
         }
     }
     let mut last = None;
-    for &bit in f.element {
-        let to = which(bit)?;
+    for to in f.element.iter().filter_map(|&bit| which(bit)) {
         if last >= Some(to) {
             return None;
         }
@@ -43,42 +43,49 @@ fn places(f: &Fragment, count: u32, which: fn(Bit) -> Option<u8>) -> Option<Vec<
     out.into_iter().collect()
 }
 
-/// As [`places`], of a coordinate that only lanes tell.
-fn lane_places(f: &Fragment, count: u32, which: fn(Bit) -> Option<u8>) -> Option<Vec<Place>> {
-    let only = Fragment { lane: f.lane, element: &[] };
-    places(&only, count, which)
+/// Whether registers count one coordinate to its end before they count the other, as those of a tile do.
+fn in_order(f: &Fragment, first: fn(Bit) -> Option<u8>, second: fn(Bit) -> Option<u8>) -> bool {
+    let behind = f.element.iter().skip_while(|&&bit| first(bit).is_some());
+    behind.copied().all(|bit| second(bit).is_some())
 }
 
-/// An instruction's places, where it has the form that code generation knows: 16 by 16 results, k in the registers of
-/// its factors and m in those of its result.
+/// An instruction's places, where it has the form that code generation knows: 16 by 16 results, and registers in the
+/// order of a tile's, along k and n first.
 fn of_instruction(op: &'static MatrixOp) -> Option<Fragments> {
     if (op.m, op.n) != (16, 16) || !op.k.is_power_of_two() {
         return None;
     }
     let (factor, result) = (&op.layout.factor, &op.layout.result);
+    let outer = |b| if let Bit::Outer(i) = b { Some(i) } else { None };
+    let k = |b| if let Bit::K(i) = b { Some(i) } else { None };
+    let m = |b| if let Bit::M(i) = b { Some(i) } else { None };
+    let n = |b| if let Bit::N(i) = b { Some(i) } else { None };
+    if !in_order(factor, k, outer) || !in_order(result, n, m) {
+        return None;
+    }
     Some(Fragments {
         inst: Some(op),
-        rows: lane_places(factor, 4, |b| if let Bit::Outer(i) = b { Some(i) } else { None })?,
-        k: places(factor, op.k.trailing_zeros(), |b| if let Bit::K(i) = b { Some(i) } else { None })?,
-        m: places(result, 4, |b| if let Bit::M(i) = b { Some(i) } else { None })?,
-        n: lane_places(result, 4, |b| if let Bit::N(i) = b { Some(i) } else { None })?,
+        rows: places(factor, 4, outer)?,
+        k: places(factor, op.k.trailing_zeros(), k)?,
+        m: places(result, 4, m)?,
+        n: places(result, 4, n)?,
     })
 }
 
 /// The instruction with most work that a chip has for factors of a type and steps of at most `k`.
-fn instruction(chip: &Chip, elem: Elem, k: u32) -> Option<Fragments> {
+fn instruction(chip: Facts, elem: Elem, k: u32) -> Option<Fragments> {
     let types: &[(MatrixType, MatrixType)] = match elem {
         Elem::F16 => &[(MatrixType::F16, MatrixType::F32)],
         Elem::BF16 => &[(MatrixType::Bf16, MatrixType::F32)],
         Elem::I8 => &[(MatrixType::I8, MatrixType::I32), (MatrixType::Iu8, MatrixType::I32)],
         _ => return None,
     };
-    let fitting = types.iter().filter_map(|&(t, acc)| chip.matrix_products(t, t, acc).ok()).flatten();
+    let fitting = types.iter().flat_map(|&(t, acc)| chip.matrix_products(t, acc));
     fitting.filter(|op| op.wave == chip.wave && op.k <= k).find_map(of_instruction)
 }
 
 /// Without an instruction: 4 by 4 results a lane, spread over the lanes.
-fn without(chip: &Chip, [m, n]: [u32; 2]) -> Fragments {
+fn without(chip: Facts, [m, n]: [u32; 2]) -> Fragments {
     let all = chip.wave.trailing_zeros() as u8;
     let of_n = (all.div_ceil(2)).min(Axis::bits_of(n).saturating_sub(2) as u8);
     let of_m = (all - of_n).min(Axis::bits_of(m).saturating_sub(2) as u8);
@@ -111,7 +118,7 @@ fn axis(extent: u32, low: &[Place], waves: &[u8]) -> Axis {
 
 /// The layouts of `c [M, N] + a [M, K] · b [N, K]ᵀ` for a workgroup of some waves. The waves share the longer side first,
 /// and of each factor only what they need.
-pub(super) fn product(chip: &Chip, waves: u32, a: Type, b: Type) -> Product {
+pub(super) fn product(chip: Facts, waves: u32, a: Type, b: Type) -> Product {
     let [m, k] = [a.shape.dims()[0], a.shape.dims()[1]];
     let n = b.shape.dims()[0];
     let f = match instruction(chip, a.elem, k) {

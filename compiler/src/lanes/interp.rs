@@ -18,6 +18,10 @@ pub struct Memory {
     pub buffers: Vec<Vec<u8>>,
     /// The number of each view's buffer.
     pub views: HashMap<tile::View, usize>,
+    /// Whether buffers are plain memory, as on NVIDIA's GPUs, where what is accessed has to be there: stores beyond a
+    /// buffer's end are faults, and so are loads that begin there. Else what is loaded beyond it is zero and what is
+    /// stored there is lost, as with the buffer resources of AMD's.
+    pub plain: bool,
 }
 
 /// The arguments of a launch beside memory.
@@ -41,7 +45,7 @@ fn fault<T>(text: impl Into<String>) -> Result<T, Fault> {
 /// Runs one workgroup.
 ///
 /// # Errors
-/// An access that leaves LDS, a race in LDS, a shift or division that the lane form does not allow.
+/// An access that leaves LDS or plain memory, a race in LDS, a shift or division that the lane form does not allow.
 pub fn run(k: &LaneKernel, memory: &mut Memory, launch: &Launch) -> Result<(), Fault> {
     let lanes = (k.wave * k.waves) as usize;
     let mut m = Machine {
@@ -213,12 +217,24 @@ impl Machine<'_> {
             if at.space == Space::Lds && !address.is_multiple_of(at.align) {
                 return fault(format!("LDS address {address} is not aligned to {}", at.align));
             }
+            self.is_there(at.space, address, 1)?;
             for i in 0..bytes {
                 let byte = self.read(at.space, address.wrapping_add(i), lane)?;
                 out[(i / 4) as usize][lane] |= u32::from(byte) << (8 * (i % 4));
             }
         }
         Ok(out)
+    }
+
+    /// Holds an access to plain memory to its buffer.
+    fn is_there(&self, space: Space, address: u32, bytes: u32) -> Result<(), Fault> {
+        let Space::Global(view) = space else { return Ok(()) };
+        let buffer = self.memory.views.get(&view).and_then(|&b| self.memory.buffers.get(b));
+        let length = buffer.map_or(0, Vec::len) as u64;
+        match self.memory.plain && u64::from(address) + u64::from(bytes) > length {
+            true => fault(format!("{bytes} bytes at {address} of {view} are beyond its {length} bytes")),
+            false => Ok(()),
+        }
     }
 
     fn read(&mut self, space: Space, address: u32, lane: usize) -> Result<u8, Fault> {
@@ -253,6 +269,7 @@ impl Machine<'_> {
             if at.space == Space::Lds && !address.is_multiple_of(at.align) {
                 return fault(format!("LDS address {address} is not aligned to {}", at.align));
             }
+            self.is_there(at.space, address, bytes)?;
             for i in 0..bytes {
                 let byte = (words[(i / 4) as usize][lane] >> (8 * (i % 4))) as u8;
                 self.write(at.space, address.wrapping_add(i), lane, byte)?;
@@ -264,7 +281,7 @@ impl Machine<'_> {
     fn write(&mut self, space: Space, address: u32, lane: usize, value: u8) -> Result<(), Fault> {
         match space {
             Space::Global(view) => {
-                let Memory { buffers, views } = &mut *self.memory;
+                let Memory { buffers, views, .. } = &mut *self.memory;
                 let bytes = views.get(&view).and_then(|&b| buffers.get_mut(b));
                 if let Some(b) = bytes.and_then(|m| m.get_mut(address as usize)) {
                     *b = value;

@@ -1,7 +1,9 @@
 //! Targets and their facts.
 
 pub mod amd;
+pub(crate) mod fact;
 mod host;
+pub mod nvidia;
 
 pub use amd::Chip;
 pub use host::HostTarget;
@@ -15,6 +17,8 @@ pub enum Target {
     Host(HostTarget),
     /// An AMD GPU.
     Amd(&'static Chip),
+    /// An NVIDIA GPU.
+    Nvidia(&'static nvidia::Chip),
 }
 
 impl Target {
@@ -31,7 +35,7 @@ impl Target {
         Target::Host(HostTarget::x86_64_v3())
     }
 
-    /// The target of that name: `host`, `x86-64-v3`, or a GPU's as LLVM calls it.
+    /// The target of that name: `host`, `x86-64-v3`, or a GPU's as LLVM calls it, as `gfx1100` and `sm_90`.
     ///
     /// # Errors
     /// An unknown name, with the list of those that exist.
@@ -39,16 +43,20 @@ impl Target {
         match name {
             "host" | "cpu" => Target::host(),
             "x86-64-v3" => Ok(Target::x86_64_v3()),
-            _ => amd::find(name).map(Target::Amd).ok_or_else(|| CompileError::Target {
-                target: name.into(),
-                reason: format!("unknown target; there are: {}", Target::names().join(", ")),
-            }),
+            _ => {
+                let found = amd::find(name).map(Target::Amd).or_else(|| nvidia::find(name).map(Target::Nvidia));
+                found.ok_or_else(|| CompileError::Target {
+                    target: name.into(),
+                    reason: format!("unknown target; there are: {}", Target::names().join(", ")),
+                })
+            }
         }
     }
 
     /// The names of all targets.
     pub fn names() -> Vec<&'static str> {
-        ["host", "x86-64-v3"].into_iter().chain(amd::CHIPS.iter().map(|c| c.name)).collect()
+        let gpus = amd::CHIPS.iter().map(|c| c.name).chain(nvidia::CHIPS.iter().map(|c| c.name));
+        ["host", "x86-64-v3"].into_iter().chain(gpus).collect()
     }
 
     /// A name that says all that code generation depends on: equal names, equal code.
@@ -56,6 +64,7 @@ impl Target {
         match self {
             Target::Host(h) => h.name(),
             Target::Amd(chip) => chip.name.into(),
+            Target::Nvidia(chip) => chip.name.into(),
         }
     }
 
@@ -64,6 +73,7 @@ impl Target {
         match self {
             Target::Host(h) => h.vector_lanes(),
             Target::Amd(chip) => chip.wave,
+            Target::Nvidia(_) => nvidia::WARP,
         }
     }
 
@@ -72,6 +82,7 @@ impl Target {
         match self {
             Target::Host(h) => h.vector_registers(),
             Target::Amd(_) => 256,
+            Target::Nvidia(_) => nvidia::THREAD_REGISTERS.value,
         }
     }
 }

@@ -103,6 +103,7 @@ fn matrix_module<'c>(cx: &'c Context, op: &MatrixOp) -> Module<'c> {
         MatrixCall::WmmaSigned => (wmma, vec![Arg::Flag(true), a, Arg::Flag(false), b, c, Arg::Flag(false)]),
         MatrixCall::WmmaHalf => (wmma, vec![a, b, c, Arg::Flag(false)]),
         MatrixCall::Mfma => (vec![], vec![a, b, c, zero(), zero(), zero()]),
+        MatrixCall::MmaSync => unreachable!("NVIDIA's"),
         MatrixCall::MfmaTyped => (vec![factor, factor], vec![a, b, c, zero(), zero(), zero(), zero(), zero(), zero()]),
     };
     module(cx, op.intrinsic, &overloads, result, &args)

@@ -172,6 +172,8 @@ pub enum GridExpr {
     CeilDiv(Box<GridExpr>, u32),
     /// Product.
     Mul(Box<GridExpr>, Box<GridExpr>),
+    /// Sum.
+    Add(Box<GridExpr>, Box<GridExpr>),
 }
 
 impl GridExpr {
@@ -192,6 +194,7 @@ impl GridExpr {
             GridExpr::Extent(Extent::Param(v)) => param(*v).max(0) as u64,
             GridExpr::CeilDiv(a, by) => a.eval(param).div_ceil(u64::from((*by).max(1))),
             GridExpr::Mul(a, b) => a.eval(param).saturating_mul(b.eval(param)),
+            GridExpr::Add(a, b) => a.eval(param).saturating_add(b.eval(param)),
         }
     }
 }
@@ -202,6 +205,7 @@ impl fmt::Display for GridExpr {
             GridExpr::Extent(e) => e.fmt(f),
             GridExpr::CeilDiv(a, by) => write!(f, "ceildiv({a}, {by})"),
             GridExpr::Mul(a, b) => write!(f, "mul({a}, {b})"),
+            GridExpr::Add(a, b) => write!(f, "add({a}, {b})"),
         }
     }
 }

@@ -5,6 +5,9 @@
 //! stored; loops carry values; quantised weights are read a [part of a block](op::BlockPart) or of a
 //! [run of chunks](op::RunPart) at a time, by the description in [`crate::quant`].
 
+pub mod beside;
+#[cfg(test)]
+mod beside_tests;
 pub mod builder;
 pub mod interp;
 pub mod kernel;
@@ -20,6 +23,7 @@ pub mod typing;
 pub mod verify;
 pub mod walk;
 
+pub use beside::{Part, side_by_side};
 pub use builder::Builder;
 pub use kernel::{Access, Block, Content, Extent, GridExpr, Inst, Kernel, Param, Value, ValueDef, View, ViewData};
 pub use op::{BinaryOp, BlockPart, CmpOp, Literal, Op, ReduceOp, RunPart, UnaryOp};

@@ -223,6 +223,7 @@ impl Names {
             GridExpr::Extent(e) => self.extent(e),
             GridExpr::CeilDiv(a, by) => format!("ceildiv({}, {by})", self.grid(a)),
             GridExpr::Mul(a, b) => format!("mul({}, {})", self.grid(a), self.grid(b)),
+            GridExpr::Add(a, b) => format!("add({}, {})", self.grid(a), self.grid(b)),
         }
     }
 

@@ -10,7 +10,7 @@ pub use cut::{AttentionCut, AttentionTiling, WaveAttention};
 use crate::Template;
 use crate::facts::{Output, Real, TemplateError};
 use crate::row::{RowSink, check_output};
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use hrx_ir::tile::{Access, Builder, Elem, Kernel, UnaryOp, Value, View};
 
 /// Attention with grouped queries, causal by position.
@@ -136,8 +136,8 @@ impl Template for Attention {
         name + self.output.tag()
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

@@ -20,7 +20,7 @@ use crate::Template;
 use crate::emit::{activation, scaled, softcap};
 use crate::facts::{Activation, Output, Real, TemplateError, WeightType};
 use crate::row::{RowSink, check_output};
-use crate::slot::{Interface, Slot, declare, slots_of};
+use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use dot::{Input, Matrix};
 use experts::ExpertArgs;
 use hrx_ir::quant::CHUNK;
@@ -246,8 +246,8 @@ impl Template for Linear {
         name + self.output.tag()
     }
 
-    fn slots(&self) -> Vec<Slot> {
-        slots_of(|i| self.declare(i))
+    fn signature(&self) -> Signature {
+        signature_of(|i| self.declare(i))
     }
 
     fn kernel(&self) -> Result<Kernel, TemplateError> {

@@ -10,3 +10,4 @@ mod rows;
 mod sequence;
 mod snapshots;
 mod support;
+mod together;

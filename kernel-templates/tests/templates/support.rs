@@ -31,13 +31,18 @@ pub fn i32s(values: &[i32]) -> Data {
 /// Memory after a launch, by slot.
 pub struct Done {
     done: Interpreted,
-    /// Where each slot is among the arguments, if the template has it, and what its elements are.
-    places: HashMap<Slot, (Option<usize>, Elem)>,
+    /// Where the n-th argument of each slot is, if the template has it, and what its elements are.
+    places: HashMap<(Slot, usize), (Option<usize>, Elem)>,
 }
 
 impl Done {
     pub fn elems(&self, slot: Slot) -> Vec<f64> {
-        let (Some(at), elem) = self.places[&slot] else { return Vec::new() };
+        self.elems_of(slot, 0)
+    }
+
+    /// Those of the n-th argument of a slot that a template has several times.
+    pub fn elems_of(&self, slot: Slot, n: usize) -> Vec<f64> {
+        let (Some(at), elem) = self.places[&(slot, n)] else { return Vec::new() };
         let mut memory = Memory::new();
         let id = memory.add(self.done.bytes(at).expect("a buffer").to_vec());
         memory.elems(id, elem)
@@ -45,15 +50,26 @@ impl Done {
 
     /// The data, to pass it on to another launch.
     pub fn data(&self, slot: Slot) -> Data {
-        Data::Elems(self.places[&slot].1, self.elems(slot))
+        Data::Elems(self.places[&(slot, 0)].1, self.elems(slot))
     }
 }
 
-/// Arguments in the order of a template's slots.
+/// The place of the n-th argument of a slot.
+fn place(slots: &[Slot], slot: Slot, n: usize) -> Option<usize> {
+    slots.iter().enumerate().filter(|(_, s)| **s == slot).nth(n).map(|(i, _)| i)
+}
+
+/// Each argument with how many of its slot come before it.
+fn numbered(args: &[(Slot, Data)]) -> impl Iterator<Item = (Slot, usize, &Data)> {
+    args.iter().enumerate().map(|(i, (slot, data))| (*slot, args[..i].iter().filter(|(s, _)| s == slot).count(), data))
+}
+
+/// Arguments in the order of a template's slots. The n-th data of a slot are for its n-th argument.
 pub fn inputs(template: &impl Template, args: &[(Slot, Data)]) -> Vec<Input> {
     let slots = template.slots();
-    let input = |slot: &Slot| {
-        let (_, data) = args.iter().find(|(s, _)| s == slot).unwrap_or_else(|| panic!("no {slot:?}"));
+    let input = |(i, slot): (usize, &Slot)| {
+        let of = numbered(args).find(|&(s, n, _)| s == *slot && place(&slots, s, n) == Some(i));
+        let (_, _, data) = of.unwrap_or_else(|| panic!("no {slot:?}"));
         match data {
             Data::Scalar(n) => Input::I32(*n),
             Data::Elems(elem, v) => {
@@ -65,7 +81,7 @@ pub fn inputs(template: &impl Template, args: &[(Slot, Data)]) -> Vec<Input> {
             Data::Room(elem, n) => Input::Room(n * elem.bytes() as usize),
         }
     };
-    slots.iter().map(input).collect()
+    slots.iter().enumerate().map(input).collect()
 }
 
 /// Verifies and runs a template's kernel. Every byte of `Room` must be written by it.
@@ -77,14 +93,14 @@ pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options
     assert_eq!(kernel.name, template.name());
     let slots = template.slots();
     assert_eq!(kernel.params.len(), slots.len());
-    let mut places: HashMap<Slot, (Option<usize>, Elem)> = HashMap::new();
-    for (slot, data) in args {
+    let mut places: HashMap<(Slot, usize), (Option<usize>, Elem)> = HashMap::new();
+    for (slot, n, data) in numbered(args) {
         let elem = match data {
             Data::Scalar(_) => continue,
             Data::Elems(elem, _) | Data::Room(elem, _) => *elem,
             Data::Bytes(_) => Elem::U8,
         };
-        places.insert(*slot, (slots.iter().position(|s| s == slot), elem));
+        places.insert((slot, n), (place(&slots, slot, n), elem));
     }
     let done = Interpreted::run(&kernel, &inputs(template, args), options).unwrap_or_else(|e| panic!("{e}\n{kernel}"));
     for (slot, &(at, _)) in &places {

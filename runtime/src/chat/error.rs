@@ -17,7 +17,7 @@ pub enum ChatError {
         known: String,
     },
     /// The template cannot be parsed, or refuses or fails on these messages.
-    #[error("chat template '{name}'{}: {problem}", at_line(*.line))]
+    #[error("chat template '{name}'{}: {problem}{}", at_line(*.line), quoted(construct))]
     Template {
         /// Which template.
         name: String,
@@ -25,7 +25,19 @@ pub enum ChatError {
         line: Option<usize>,
         /// The engine's message, or what the template itself raised.
         problem: String,
+        /// What stands in that line.
+        construct: Option<String>,
     },
+    /// A list of tools is none.
+    #[error("tools: {0}")]
+    Tools(String),
+}
+
+/// Longest part of a template's line in a message, in characters.
+const QUOTED: usize = 100;
+
+fn quoted(construct: &Option<String>) -> String {
+    construct.as_ref().map(|text| format!(", in `{text}`")).unwrap_or_default()
 }
 
 fn at_line(line: Option<usize>) -> String {
@@ -33,11 +45,34 @@ fn at_line(line: Option<usize>) -> String {
 }
 
 impl ChatError {
-    pub(super) fn template(name: &str, error: &minijinja::Error) -> ChatError {
+    pub(super) fn template(name: &str, source: &str, error: &minijinja::Error) -> ChatError {
         let problem = match error.detail() {
             Some(detail) => format!("{}: {detail}", error.kind()),
             None => error.kind().to_string(),
         };
-        ChatError::Template { name: name.to_owned(), line: error.line(), problem }
+        let line = error.line();
+        let construct = line.and_then(|line| construct(source, line, error.range()));
+        ChatError::Template { name: name.to_owned(), line, problem, construct }
+    }
+}
+
+/// What is wrong in a line: the tag or expression around the error's place where the engine knows it, else the line.
+fn construct(source: &str, line: usize, place: Option<std::ops::Range<usize>>) -> Option<String> {
+    let text = source.lines().nth(line.checked_sub(1)?)?;
+    let around = place.and_then(|place| {
+        let before = source.get(..place.start)?;
+        let start = ["{{", "{%"].iter().filter_map(|open| before.rfind(open)).max()?;
+        let tag = source.get(start..)?;
+        let close = if tag.starts_with("{{") { "}}" } else { "%}" };
+        let length = tag.find(close)? + close.len();
+        (start + length > place.start).then(|| &tag[..length])
+    });
+    let shown = around.unwrap_or(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    if shown.is_empty() {
+        return None;
+    }
+    match shown.char_indices().nth(QUOTED) {
+        Some((end, _)) => Some(format!("{} ...", &shown[..end])),
+        None => Some(shown),
     }
 }

@@ -14,7 +14,7 @@ const FALLBACKS: &[Fallback] = &[
         token: "<|im_start|>",
         name: "chatml",
         source: "\
-{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}{% endfor %}\
+{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + (message.content or '') + '<|im_end|>\\n' }}{% endfor %}\
 {% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
     },
     Fallback {
@@ -27,7 +27,7 @@ const FALLBACKS: &[Fallback] = &[
 {% else %}{% set system = '' %}{% set turns = messages %}{% endif %}\
 {% for message in turns %}\
 {{ '<start_of_turn>' + ('model' if message.role == 'assistant' else message.role) + '\\n' }}\
-{{ system if loop.first else '' }}{{ message.content | trim }}{{ '<end_of_turn>\\n' }}\
+{{ system if loop.first else '' }}{{ (message.content or '') | trim }}{{ '<end_of_turn>\\n' }}\
 {% endfor %}\
 {% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}",
     },
@@ -35,7 +35,7 @@ const FALLBACKS: &[Fallback] = &[
 
 const PLAIN: (&str, &str) = (
     "plain",
-    "{% for message in messages %}{{ message.role + ': ' + message.content + '\\n' }}{% endfor %}\
+    "{% for message in messages %}{{ message.role + ': ' + (message.content or '') + '\\n' }}{% endfor %}\
      {% if add_generation_prompt %}assistant:{% endif %}",
 );
 

@@ -1,45 +1,38 @@
 //! Chat templates: messages to the prompt text that a model was trained on.
 //!
 //! A file's template is Jinja as Hugging Face's transformers runs it; `environment` recreates that in minijinja, and
-//! `python` prints values as Python does. A file without a template gets one of `fallback`'s.
+//! `python` prints values as Python does, for `filters` too. A file without a template gets one of `fallback`'s. `tools` reads lists of tools,
+//! and `reasoning` takes an answer apart again.
 
 mod environment;
 mod error;
 mod fallback;
+mod filters;
+mod message;
 mod python;
+mod reasoning;
+mod tools;
 
 pub use error::ChatError;
+pub use message::{Content, Message};
+pub use tools::parse_tools;
 
 use minijinja::value::Value;
 use serde::{Deserialize, Serialize};
+use std::thread::Builder;
 
 use crate::gguf::Metadata;
 use crate::tokenizer::{Tokenizer, TokenizerError};
 
 const KEY: &str = "tokenizer.chat_template";
 const DEFAULT: &str = "default";
+/// Variables that switch reasoning: of Qwen3, GLM-4.5, SmolLM3 and others; of DeepSeek-V3.1 and Granite 3.2.
+const REASONING_SWITCHES: [&str; 2] = ["enable_thinking", "thinking"];
+/// The name of the thread that a template is rendered on. A panic there is reported as an error, so that a program's panic hook
+/// need not.
+pub const RENDER_THREAD: &str = "chat template";
 /// The variant that is meant for requests with tools.
 const TOOL_USE: &str = "tool_use";
-
-/// One message of a conversation.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Message {
-    /// Who speaks: `system`, `user`, `assistant`, or what else the template knows.
-    pub role: String,
-    /// What is said.
-    #[serde(default)]
-    pub content: String,
-    /// Further fields that some templates read, such as `tool_calls` or `reasoning_content`.
-    #[serde(flatten)]
-    pub more: serde_json::Map<String, serde_json::Value>,
-}
-
-impl Message {
-    /// A message with nothing but text.
-    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Message {
-        Message { role: role.into(), content: content.into(), more: serde_json::Map::new() }
-    }
-}
 
 /// What a prompt is to contain besides the messages.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -60,6 +53,8 @@ pub struct ChatTemplate {
     /// The one used where no other is asked for.
     selected: String,
     names: Vec<String>,
+    /// The sources as they were, one for each name.
+    sources: Vec<String>,
     /// `bos_token` and `eos_token`, where the vocabulary has them.
     special_tokens: Vec<(&'static str, String)>,
     is_fallback: bool,
@@ -112,13 +107,14 @@ impl ChatTemplate {
         let mut environment = environment::new();
         for (name, source) in sources {
             environment
-                .add_template_owned(name.to_string(), environment::without_generation_tags(source))
-                .map_err(|e| ChatError::template(name, &e))?;
+                .add_template_owned(name.to_string(), environment::adapted(source))
+                .map_err(|e| ChatError::template(name, source, &e))?;
         }
         let names: Vec<_> = sources.iter().map(|(name, _)| name.to_string()).collect();
         let none = || ChatError::NoSuchTemplate { name: DEFAULT.into(), known: String::new() };
         let selected = names.first().ok_or_else(none)?.clone();
-        Ok(ChatTemplate { environment, selected, names, special_tokens, is_fallback: false })
+        let sources = sources.iter().map(|(_, source)| source.to_string()).collect();
+        Ok(ChatTemplate { environment, selected, names, sources, special_tokens, is_fallback: false })
     }
 
     /// Names of the variants, in the file's order; the first is the default.
@@ -129,6 +125,21 @@ impl ChatTemplate {
     /// Whether the file had no template and this is a stand-in (its name says which).
     pub fn is_fallback(&self) -> bool {
         self.is_fallback
+    }
+
+    /// Whether a variant reads the variable `name`; what it does with it is not known.
+    pub fn reads(&self, name: &str) -> bool {
+        self.environment.templates().any(|(_, template)| template.undeclared_variables(false).contains(name))
+    }
+
+    /// Whether tools make a difference to a prompt.
+    pub fn reads_tools(&self) -> bool {
+        self.reads("tools")
+    }
+
+    /// The variable that switches reasoning on and off, if the template has one of those that models use.
+    pub fn reasoning_switch(&self) -> Option<&'static str> {
+        REASONING_SWITCHES.iter().copied().find(|name| self.reads(name))
     }
 
     /// Uses the variant `name` from now on.
@@ -162,10 +173,21 @@ impl ChatTemplate {
         variables.extend(self.special_tokens.iter().map(|(n, text)| (*n, Value::from(text.as_str()))));
         variables.extend(options.extra.iter().map(|(n, v)| (n.as_str(), Value::from_serialize(v))));
         let context: Value = variables.into_iter().collect();
-        self.environment
-            .get_template(name)
-            .and_then(|template| template.render(context))
-            .map_err(|e| ChatError::template(name, &e))
+        let source = self.names.iter().position(|n| n == name).and_then(|at| self.sources.get(at));
+        let fault = |problem: String| ChatError::Template { name: name.clone(), line: None, problem, construct: None };
+        // A template can nest lists as deeply as its fuel lasts, and the engine walks them by recursion when they go. A fault
+        // of the engine's must not be the end of a program that only wanted a prompt, either: so it has a thread of its own.
+        // The engine's errors hold values, too: they must not leave the thread.
+        let render = || {
+            let rendered = self.environment.get_template(name).and_then(|template| template.render(context));
+            rendered.map_err(|e| ChatError::template(name, source.map_or("", String::as_str), &e))
+        };
+        std::thread::scope(|scope| {
+            let thread = Builder::new().name(RENDER_THREAD.into()).stack_size(environment::STACK);
+            let thread = thread.spawn_scoped(scope, render);
+            let thread = thread.map_err(|e| fault(format!("no thread to render it: {e}")))?;
+            thread.join().unwrap_or_else(|_| Err(fault("the template engine failed at something in it".into())))
+        })
     }
 }
 

@@ -1,18 +1,29 @@
 //! Values written as Python writes them, because templates are written for Python's Jinja.
 //!
-//! Where minijinja writes values itself, in `~` and `join`, lists and booleans look as in JSON; and there is no `Markup`: a
-//! string marked `safe` is joined like any other.
+//! Where minijinja writes values itself, in `~`, lists and booleans look as in JSON; and there is no `Markup`: a string
+//! marked `safe` is joined like any other.
 
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 use serde_json::Value as Json;
 
+/// Lists and dicts inside each other that are written. Python's own limit is near a thousand.
+const DEEPEST: usize = 200;
+/// Values of a list or dict that are written, with those inside. A template can make lists that hold themselves many times.
+const MOST: usize = 1_000_000;
+
 /// `str(value)`: what `{{ value }}` prints.
-pub fn to_str(value: &Value) -> String {
+///
+/// # Errors
+/// A list or dict that is nested too deeply or too large.
+pub fn to_str(value: &Value) -> Result<String, Error> {
     match value.kind() {
-        ValueKind::Undefined => String::new(),
-        ValueKind::String => value.to_string(),
-        _ => repr(value),
+        ValueKind::Undefined => Ok(String::new()),
+        ValueKind::String => Ok(value.to_string()),
+        _ => {
+            measure(value, DEEPEST, &mut MOST.clone())?;
+            Ok(repr(value))
+        }
     }
 }
 
@@ -34,8 +45,40 @@ fn repr(value: &Value) -> String {
             };
             format!("{{{}}}", items().map(pair).collect::<Vec<_>>().join(", "))
         }
+        ValueKind::Number if !value.is_integer() => f64::try_from(value.clone()).map_or(value.to_string(), float),
         _ => value.to_string(),
     }
+}
+
+/// `repr` of a float: the shortest digits that give it back, with an exponent where it is below -4 or from 16.
+fn float(value: f64) -> String {
+    let shortest = format!("{value:e}");
+    let Some((digits, exponent)) = shortest.split_once('e') else {
+        return if value.is_nan() { "nan".into() } else { shortest };
+    };
+    match exponent.parse::<i32>() {
+        Ok(n) if !(-4..16).contains(&n) => format!("{digits}e{}{:02}", if n < 0 { '-' } else { '+' }, n.abs()),
+        _ if value.fract() == 0.0 => format!("{value:.1}"),
+        _ => value.to_string(),
+    }
+}
+
+/// Refuses what can't be written in reasonable space: more than `deeper` levels, or than `left` values.
+fn measure(value: &Value, deeper: usize, left: &mut usize) -> Result<(), Error> {
+    let is_map = value.kind() == ValueKind::Map;
+    if !is_map && !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
+        return Ok(());
+    }
+    for item in value.try_iter()? {
+        let item = if is_map { value.get_item(&item)? } else { item };
+        let (Some(deeper), Some(fewer)) = (deeper.checked_sub(1), left.checked_sub(1)) else {
+            let limits = format!("more than {DEEPEST} levels, or {MOST} values");
+            return Err(Error::new(ErrorKind::InvalidOperation, format!("a value has {limits}")));
+        };
+        *left = fewer;
+        measure(&item, deeper, left)?;
+    }
+    Ok(())
 }
 
 /// A Python string literal.
@@ -60,7 +103,7 @@ fn quote(text: &str) -> String {
 /// The filter `tojson` as transformers defines it: `json.dumps(value, ensure_ascii=False)`, nothing escaped for HTML.
 ///
 /// # Errors
-/// An undefined value, or a keyword argument of the wrong type.
+/// An undefined value, one that is nested too deeply or too large, or a keyword argument of the wrong type.
 pub fn to_json(value: &Value, arguments: &Kwargs) -> Result<String, Error> {
     if value.is_undefined() {
         return Err(Error::new(ErrorKind::UndefinedError, "an undefined value cannot be written as JSON"));
@@ -75,6 +118,7 @@ pub fn to_json(value: &Value, arguments: &Kwargs) -> Result<String, Error> {
         Some(_) => return Err(Error::new(ErrorKind::InvalidOperation, "separators must be a pair")),
         None => (if indent.is_some() { "," } else { ", " }.into(), ": ".into()),
     };
+    measure(value, DEEPEST, &mut MOST.clone())?;
     let json = serde_json::to_value(value).map_err(|e| Error::new(ErrorKind::BadSerialization, e.to_string()))?;
     let mut writer = JsonWriter { out: String::new(), indent, item, key, sort_keys: sort_keys == Some(true) };
     writer.write(&json, 0);
@@ -121,6 +165,9 @@ impl JsonWriter {
                     w.write(item, depth + 1);
                 });
             }
+            Json::Number(number) if number.is_f64() => {
+                self.out.push_str(&number.as_f64().map_or(number.to_string(), float));
+            }
             scalar => self.out.push_str(&scalar.to_string()),
         }
     }
@@ -151,6 +198,32 @@ impl JsonWriter {
         if let Some(indent) = self.indent {
             self.out.push('\n');
             self.out.extend(std::iter::repeat_n(' ', indent.saturating_mul(depth).min(4096)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Recorded with Python 3.11.
+    #[test]
+    fn floats_are_written_as_python_writes_them() {
+        for (value, wanted) in [
+            (1e16, "1e+16"),
+            (1e15, "1000000000000000.0"),
+            (1e-5, "1e-05"),
+            (1.5e300, "1.5e+300"),
+            (0.0001, "0.0001"),
+            (-0.0, "-0.0"),
+            (123456789012345680.0, "1.2345678901234568e+17"),
+            (123456789.125, "123456789.125"),
+            (5e-324, "5e-324"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "nan"),
+        ] {
+            assert_eq!(float(value), wanted);
         }
     }
 }

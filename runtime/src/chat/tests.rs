@@ -22,7 +22,8 @@ fn compare(recording: &str) -> Vec<String> {
             (Ok(got), Some(expected)) if got == expected => {}
             (Err(_), None) => {}
             (got, expected) => {
-                differences.push(format!("{}\n  got  {got:?}\n  want {expected:?} {}", case["name"], case["error"]))
+                let name = format!("{} on {}", case["template"], case["conversation"]);
+                differences.push(format!("{name}\n  got  {got:?}\n  want {expected:?} {}", case["error"]))
             }
         }
     }
@@ -95,6 +96,51 @@ fn errors_say_which_template_and_line() {
 }
 
 #[test]
+fn an_error_quotes_what_cannot_be_rendered() {
+    for (source, words) in [
+        ("a\n{{ messages | nosuch }}", &["line 2", "nosuch", "in `{{ messages | nosuch }}`"][..]),
+        ("{% frobnicate x %}", &["line 1", "frobnicate", "in `{% frobnicate x %}`"]),
+        ("x\n\n{{ 'a'.nosuch() }} {{ 1 }}", &["line 3", "nosuch", "in `{{ 'a'.nosuch() }}`"]),
+        ("{{ x is nosuch }}", &["line 1", "nosuch"]),
+        ("{{ nosuch(1) }}", &["line 1", "nosuch"]),
+        ("{%- for x in\n   nosuch() -%}\n{% endfor %}", &["nosuch"]),
+        ("{{ 'unfinished", &["line 1"]),
+    ] {
+        let rendered = template(source).and_then(|t| t.render(&[], &RenderOptions::default()));
+        let error = rendered.unwrap_err().to_string();
+        assert!(words.iter().all(|w| error.contains(w)), "{source}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    let long = template(&format!("{{{{ nosuch('{}') }}}}", "é".repeat(500))).unwrap();
+    assert!(long.render(&[], &RenderOptions::default()).unwrap_err().to_string().len() < 500);
+}
+
+#[test]
+fn a_template_says_what_it_reads() {
+    let plain = template("{{ messages }}").unwrap();
+    assert!(!plain.reads_tools() && plain.reasoning_switch().is_none());
+    let more = template("{% if tools %}{{ enable_thinking }}{% endif %}{% set thinking = 1 %}{{ thinking }}").unwrap();
+    assert!(more.reads_tools());
+    assert_eq!(more.reasoning_switch(), Some("enable_thinking"));
+}
+
+#[test]
+fn messages_keep_what_json_says_of_content() {
+    for json in [
+        r#"{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]}"#,
+        r#"{"role":"assistant","reasoning_content":"hm"}"#,
+        r#"{"role":"user","content":[{"type":"text","text":"Hi"}]}"#,
+        r#"{"role":"user","content":"Hi"}"#,
+    ] {
+        let message: Message = serde_json::from_str(json).unwrap();
+        assert_eq!(serde_json::to_string(&message).unwrap(), json);
+    }
+    let answer = Message::answer("<think>\nhm\n</think>\n\nYes.");
+    assert_eq!((answer.content.as_str(), &answer.more["reasoning_content"]), (Some("Yes."), &Json::from("hm")));
+    assert_eq!(Message::answer("Yes."), Message::new("assistant", "Yes."));
+}
+
+#[test]
 fn tools_take_the_variant_for_tools_unless_another_is_selected() {
     let sources = [(DEFAULT, "plain"), (TOOL_USE, "tools"), ("rag", "rag")];
     let mut template = ChatTemplate::parse(&sources, Vec::new()).unwrap();
@@ -113,4 +159,49 @@ fn a_prompt_begins_with_one_beginning_of_sequence() {
     for prompt in ["<t>", "<s><t>"] {
         assert_eq!(encode_prompt(&tokenizer, prompt).unwrap(), [1, 3], "{prompt}");
     }
+}
+
+#[test]
+fn a_template_that_does_not_end_or_prints_without_end_is_refused() {
+    let lists = |step: &str, show: &str| {
+        format!(
+            "{{% set n = namespace(x=[1]) %}}{{% for i in range(400) %}}{{% set n.x = {step} %}}{{% endfor %}}{show}"
+        )
+    };
+    let forever = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}".to_owned();
+    for (source, words) in [
+        (forever, "fuel"),
+        (
+            "{% set n = namespace(x=[]) %}{% for a in range(99999) %}{% for b in range(99999) %}{% set n.x = [n.x] %}\
+             {% endfor %}{% endfor %}"
+                .to_owned(),
+            "fuel",
+        ),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}".to_owned(), "recursion"),
+        (lists("[n.x]", "{{ n.x }}"), "more than 200 levels"),
+        (lists("{'k': n.x}", "{{ n.x | tojson }}"), "more than 200 levels"),
+        (
+            "{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}"
+                .into(),
+            "values",
+        ),
+        ("{{ 'x' * 99999999999 }}".to_owned(), "too large"),
+        (format!("{{{{ {}1{} }}}}", "(".repeat(5000), ")".repeat(5000)), "recursion"),
+        ("{{ messages | tojson(indent=99999999999999999999) }}".to_owned(), "line 1"),
+    ] {
+        let rendered = template(&source).and_then(|t| t.render(&[], &RenderOptions::default()));
+        let error = rendered.unwrap_err().to_string();
+        assert!(error.contains(words) && error.lines().count() == 1, "{}: {error}", &source[..source.len().min(80)]);
+    }
+}
+
+#[test]
+fn a_fault_of_the_engine_is_an_error() {
+    for source in ["{{ messages[::-1][0] }}", "{{ ''[::-2] }}"] {
+        let error = template(source).unwrap().render(&[], &RenderOptions::default()).unwrap_err().to_string();
+        assert_eq!(error, "chat template 'default': the template engine failed at something in it");
+    }
+    let reversed =
+        template("{% for m in messages[::-1] %}{{ m.role }}{% else %}none{% endfor %}{{ 'abc'[::-1] }}").unwrap();
+    assert_eq!(reversed.render(&[], &RenderOptions::default()).unwrap(), "nonecba");
 }

@@ -3,15 +3,19 @@
 use super::memory::{HostMemory, system_memory};
 use super::pool::{Barrier, Pool};
 use super::slots::{Shape, Slots};
-use super::{Arg, Buffer, Device, DeviceError, DeviceInfo, KernelId, Launch, Recorded};
+use super::{Arg, Buffer, Device, DeviceError, DeviceInfo, KernelId, Launch, LaunchTime, Recorded};
 use crate::gguf::TensorData;
 use hrx_compiler::{LoadedKernel, Target};
 use hrx_ir::tile::Kernel;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// Programs of a stage are handed out in this many portions a thread, so that a slow thread gets fewer.
 const PORTIONS: usize = 8;
+
+/// Copies on the device are cut among threads in multiples of this: short ones are one thread's.
+const COPIED_TOGETHER: u64 = 256 << 10;
 
 /// The host's processor.
 pub struct Cpu {
@@ -22,6 +26,7 @@ pub struct Cpu {
 
 /// A loaded kernel with what its launches need.
 struct CpuKernel {
+    name: String,
     shape: Shape,
     code: LoadedKernel,
     local_bytes: u64,
@@ -97,11 +102,39 @@ impl Device for Cpu {
         Ok(())
     }
 
+    fn read_with(
+        &self,
+        buffer: &Buffer,
+        offset: u64,
+        len: u64,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), DeviceError> {
+        let part = buffer.part(offset, len);
+        // SAFETY: as for `write`; the buffer is borrowed for as long.
+        take(unsafe { std::slice::from_raw_parts(part.address() as *const u8, len as usize) });
+        Ok(())
+    }
+
+    fn copy(&self, from: &Buffer, to: &Buffer) -> Result<(), DeviceError> {
+        assert_eq!(from.len(), to.len(), "buffers of one length");
+        let (source, target, len) = (from.address(), to.address(), from.len());
+        // One thread does not reach what memory can do.
+        let part = len.div_ceil(self.pool.threads() as u64).next_multiple_of(COPIED_TOGETHER);
+        let done = self.pool.run(&|thread| {
+            let at = len.min(part * thread as u64);
+            let n = part.min(len - at) as usize;
+            // SAFETY: as for `write`, each thread in its part; two buffers overlap only as parts of one, which the caller
+            // sees to.
+            unsafe { std::ptr::copy_nonoverlapping((source + at) as *const u8, (target + at) as *mut u8, n) };
+        });
+        if done { Ok(()) } else { Err(panicked()) }
+    }
+
     fn load(&self, kernel: &Kernel, object: &[u8]) -> Result<KernelId, DeviceError> {
         let code = LoadedKernel::load(object, &kernel.name)?;
         let shape = Shape::new(kernel)?;
         let local_bytes = kernel.local_bytes().ok_or_else(|| shape.refuse("local memory of unknown size".into()))?;
-        let loaded = CpuKernel { shape, code, local_bytes };
+        let loaded = CpuKernel { name: kernel.name.clone(), shape, code, local_bytes };
         let mut kernels = self.kernels.lock().unwrap_or_else(|e| e.into_inner());
         kernels.push(Arc::new(loaded));
         Ok(KernelId(kernels.len() - 1))
@@ -220,10 +253,41 @@ impl Recorded for CpuRecorded {
                 barrier.wait(|| ());
             }
         });
-        if done {
-            Ok(())
-        } else {
-            Err(DeviceError::Failed { device: "cpu".into(), reason: "a kernel's thread panicked".into() })
-        }
+        if done { Ok(()) } else { Err(panicked()) }
     }
+
+    fn profile(&mut self, vars: &[i32]) -> Result<Vec<LaunchTime>, DeviceError> {
+        let threads = self.pool.threads();
+        let (local, stride) = (self.local.address(), self.local_stride);
+        let mut times = Vec::new();
+        let begin = Instant::now();
+        for (number, stage) in self.stages.iter_mut().enumerate() {
+            for launch in &mut stage.launches {
+                let total = launch.set(vars)?;
+                let (next, portion) = (AtomicUsize::new(0), (total / (threads * PORTIONS)).max(1));
+                let launch = &*launch;
+                let start = begin.elapsed();
+                let done = self.pool.run(&|thread| {
+                    let local = (local + stride * thread as u64) as *mut u8;
+                    loop {
+                        let from = next.fetch_add(portion, Ordering::Relaxed);
+                        if from >= total {
+                            break;
+                        }
+                        (from..total.min(from + portion)).for_each(|program| launch.program(program, local));
+                    }
+                });
+                if !done {
+                    return Err(panicked());
+                }
+                let (kernel, programs, end) = (launch.kernel.name.clone(), total as u64, begin.elapsed());
+                times.push(LaunchTime { kernel, stage: number, programs, start, end });
+            }
+        }
+        Ok(times)
+    }
+}
+
+fn panicked() -> DeviceError {
+    DeviceError::Failed { device: "cpu".into(), reason: "a kernel's thread panicked".into() }
 }

@@ -4,6 +4,8 @@
 //! variables. Launches of one stage do not depend on one another; a stage begins when the one before it has ended.
 
 mod cpu;
+pub mod cuda;
+pub mod gpu;
 pub mod hip;
 mod host;
 pub mod kfd;
@@ -13,14 +15,15 @@ mod select;
 mod slots;
 
 pub use cpu::Cpu;
-pub use hip::HipDevice;
+pub use gpu::GpuDevice;
 pub(crate) use host::HostSlices;
-pub use select::{Listed, devices, open_device};
+pub use select::{AUTO, Listed, devices, open_device};
 
 use hrx_compiler::Target;
 use hrx_ir::tile::Kernel;
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What can go wrong on a device.
 #[derive(Debug, thiserror::Error)]
@@ -66,11 +69,11 @@ pub enum DeviceError {
     },
     /// A call of the driver's library failed.
     #[error("{device}: {source}")]
-    Hip {
+    Call {
         /// The device's name.
         device: String,
         /// The call and its status.
-        source: hip::HipError,
+        source: gpu::CallError,
     },
     /// The device stopped in the middle of its work.
     #[error("{device}: {reason}")]
@@ -176,6 +179,21 @@ pub struct DeviceInfo {
     pub free: u64,
 }
 
+/// When a launch of a profiled replay ran, counted from the replay's begin on the device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LaunchTime {
+    /// The kernel's name.
+    pub kernel: String,
+    /// The stage that the launch is of.
+    pub stage: usize,
+    /// Programs of its grid.
+    pub programs: u64,
+    /// When it began.
+    pub start: Duration,
+    /// When it had ended.
+    pub end: Duration,
+}
+
 /// Stages of launches that can be run again and again.
 pub trait Recorded: Send {
     /// Runs all stages and returns when the last has ended.
@@ -183,6 +201,34 @@ pub trait Recorded: Send {
     /// # Errors
     /// If a variable is missing or the device fails.
     fn replay(&mut self, vars: &[i32]) -> Result<(), DeviceError>;
+
+    /// As [`replay`](Recorded::replay), but may return when the device has been told: what the device does next it does
+    /// when all stages have ended, and a failure may be that of a later call.
+    ///
+    /// # Errors
+    /// As [`replay`](Recorded::replay).
+    fn start(&mut self, vars: &[i32]) -> Result<(), DeviceError> {
+        self.replay(vars)
+    }
+
+    /// As [`replay`](Recorded::replay), one launch behind another, each with its time: by events on a GPU (what two events
+    /// with nothing between them take is taken off), by the host's clock on the CPU.
+    ///
+    /// # Errors
+    /// As [`replay`](Recorded::replay).
+    fn profile(&mut self, vars: &[i32]) -> Result<Vec<LaunchTime>, DeviceError>;
+}
+
+/// What makes machine code of compiled objects. May be called from several threads.
+pub trait Assembler: Sync {
+    /// All that machine code depends on beside the object: part of the key under which it is kept.
+    fn identity(&self) -> String;
+
+    /// Machine code of a kernel's object.
+    ///
+    /// # Errors
+    /// What the driver says of it.
+    fn assemble(&self, kernel: &Kernel, object: &[u8]) -> Result<Vec<u8>, DeviceError>;
 }
 
 /// A place where kernels run.
@@ -239,11 +285,61 @@ pub trait Device: Send + Sync {
     /// If the bytes leave the buffer.
     fn read(&self, buffer: &Buffer, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError>;
 
+    /// Gives `len` bytes of a buffer to a function, in whatever place they come to first.
+    ///
+    /// # Errors
+    /// If the device fails.
+    ///
+    /// # Panics
+    /// If the bytes leave the buffer.
+    fn read_with(
+        &self,
+        buffer: &Buffer,
+        offset: u64,
+        len: u64,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), DeviceError> {
+        let mut bytes = vec![0; len as usize];
+        self.read(buffer, offset, &mut bytes)?;
+        take(&bytes);
+        Ok(())
+    }
+
+    /// Copies inside the device. A buffer and a part of it, or two parts, may not overlap. A device that has no way of its
+    /// own goes by the host.
+    ///
+    /// # Errors
+    /// If the device fails.
+    ///
+    /// # Panics
+    /// If the buffers are not of one length.
+    fn copy(&self, from: &Buffer, to: &Buffer) -> Result<(), DeviceError> {
+        assert_eq!(from.len(), to.len(), "buffers of one length");
+        let mut bytes = vec![0; from.len() as usize];
+        self.read(from, 0, &mut bytes)?;
+        self.write(to, 0, &bytes)
+    }
+
+    /// What makes machine code of compiled objects, where the device's driver does that: none where objects are it.
+    fn assembler(&self) -> Option<&dyn Assembler> {
+        None
+    }
+
     /// Makes compiled code callable. `object` is what [`hrx_compiler::compile`] made of `kernel` for this target.
     ///
     /// # Errors
     /// If the object does not hold the kernel.
     fn load(&self, kernel: &Kernel, object: &[u8]) -> Result<KernelId, DeviceError>;
+
+    /// As [`load`](Device::load), with the machine code that the device's [assembler](Device::assembler) made of the
+    /// object, now or in an earlier process.
+    ///
+    /// # Errors
+    /// As [`load`](Device::load).
+    fn load_assembled(&self, kernel: &Kernel, object: &[u8], machine_code: &[u8]) -> Result<KernelId, DeviceError> {
+        let _ = machine_code;
+        self.load(kernel, object)
+    }
 
     /// Records stages of launches.
     ///

@@ -1,16 +1,19 @@
 //! Devices by name.
 
-use super::hip::{HipDevice, Library, found};
 use super::kfd::Topology;
-use super::{Cpu, Device, DeviceError};
+use super::{Cpu, Device, DeviceError, cuda, hip};
 use crate::exec::Warn;
 use std::sync::Arc;
 
 /// The forms of names that there are, for errors.
-const NAMES: &str =
-    "cpu; hip, or hip:N for the GPU of that number; emu:CHIP for the emulator of a chip, as emu:gfx1100";
+const NAMES: &str = "auto; cpu; cuda or hip; cuda:N or hip:N for the GPU of that number; emu:CHIP for the emulator of a chip, \
+                     as emu:gfx1100";
 
-/// Opens a device by name: `cpu`, `hip` (the preferred GPU), `hip:N` (the one of that number) or `emu:CHIP`.
+/// What takes the place of a device's name where nobody says which.
+pub const AUTO: &str = "auto";
+
+/// Opens a device by name: `cpu`, `cuda` or `hip` (the preferred GPU), `cuda:N` or `hip:N` (the one of that number),
+/// `emu:CHIP`, or `auto`: an NVIDIA GPU if there is one that code is generated for, else the CPU.
 ///
 /// # Errors
 /// If there is none of that name, or it can't be used; the error says why and what there is.
@@ -18,12 +21,14 @@ pub fn open_device(name: &str, threads: usize, warn: &Warn) -> Result<Arc<dyn De
     let unknown = || DeviceError::Unknown { name: name.into(), available: NAMES.into() };
     match name.split_once(':') {
         None if name == "cpu" => Ok(Arc::new(Cpu::new(threads)?)),
-        None if name == "hip" => Ok(Arc::new(HipDevice::open(None, warn)?)),
-        Some(("hip", number)) => {
-            let number = number.parse().map_err(|_| unknown())?;
-            Ok(Arc::new(HipDevice::open(Some(number), warn)?))
+        None if name == "hip" => Ok(Arc::new(hip::open(None, warn)?)),
+        None if name == "cuda" => Ok(Arc::new(cuda::open(None, warn)?)),
+        None if name == AUTO => open_device(if cuda::is_there() { "cuda" } else { "cpu" }, threads, warn),
+        Some((kind @ ("hip" | "cuda"), number)) => {
+            let number = Some(number.parse().map_err(|_| unknown())?);
+            Ok(Arc::new(if kind == "hip" { hip::open(number, warn)? } else { cuda::open(number, warn)? }))
         }
-        Some(("emu", chip)) if !chip.is_empty() => Ok(Arc::new(HipDevice::open_emulator(chip, warn)?)),
+        Some(("emu", chip)) if !chip.is_empty() => Ok(Arc::new(hip::open_emulator(chip, warn)?)),
         _ => Err(unknown()),
     }
 }
@@ -48,17 +53,43 @@ pub fn devices(threads: usize) -> Vec<Listed> {
         }
         Err(e) => Listed { name: None, description: format!("cpu: {e}") },
     };
-    std::iter::once(cpu).chain(gpus()).collect()
+    std::iter::once(cpu).chain(nvidia_gpus()).chain(amd_gpus()).collect()
+}
+
+/// GPUs as NVIDIA's driver lists them, or why it does not.
+fn nvidia_gpus() -> Vec<Listed> {
+    let why = match cuda::Library::open() {
+        Ok(library) => match cuda::found::found(&library) {
+            Ok(devices) if devices.is_empty() => format!("CUDA ({}) finds no device", library.path.display()),
+            Ok(devices) => {
+                let preferred = cuda::found::choose(&devices, None).ok().map(|d| d.index);
+                return devices.iter().map(|d| nvidia(d, preferred)).collect();
+            }
+            Err(e) => e.to_string(),
+        },
+        Err(e) => e.to_string(),
+    };
+    vec![Listed { name: None, description: format!("no NVIDIA GPU: {why}") }]
+}
+
+fn nvidia(d: &cuda::Found, preferred: Option<i32>) -> Listed {
+    let (compute, memory) = (d.compute(), d.memory >> 20);
+    let sms = d.multiprocessors;
+    let description = format!(
+        "{} (compute capability {compute}, {sms} multiprocessors), PCI {}, {memory} MiB of memory",
+        d.name, d.pci
+    );
+    listed("cuda", d.index, description, d.chip.is_some(), preferred)
 }
 
 /// GPUs as HIP lists them; where it lists none, as the kernel's driver does, and why HIP does not.
-fn gpus() -> Vec<Listed> {
-    let why = match Library::open() {
-        Ok(library) => match found::found(&library) {
+fn amd_gpus() -> Vec<Listed> {
+    let why = match hip::Library::open() {
+        Ok(library) => match hip::found::found(&library) {
             Ok(devices) if devices.is_empty() => format!("HIP ({}) finds no device", library.path.display()),
             Ok(devices) => {
-                let preferred = found::choose(&devices, None).ok().map(|d| d.index);
-                return devices.iter().map(|d| listed(d, preferred)).collect();
+                let preferred = hip::found::choose(&devices, None).ok().map(|d| d.index);
+                return devices.iter().map(|d| amd(d, preferred)).collect();
             }
             Err(e) => e.to_string(),
         },
@@ -76,13 +107,17 @@ fn gpus() -> Vec<Listed> {
     }
 }
 
-fn listed(d: &found::Found, preferred: Option<i32>) -> Listed {
+fn amd(d: &hip::Found, preferred: Option<i32>) -> Listed {
     let memory = d.memory >> 20;
-    let mut description = format!("{} ({}, {}), PCI {}, {memory} MiB of memory", d.name, d.arch, d.kind, d.pci);
-    match d.chip {
-        None => description += "; no code is generated for this processor",
-        Some(_) if preferred == Some(d.index) => description += "; what --device hip takes",
-        Some(_) => {}
+    let description = format!("{} ({}, {}), PCI {}, {memory} MiB of memory", d.name, d.arch, d.kind, d.pci);
+    listed("hip", d.index, description, d.chip.is_some(), preferred)
+}
+
+fn listed(kind: &str, index: i32, mut description: String, has_code: bool, preferred: Option<i32>) -> Listed {
+    if !has_code {
+        description += "; no code is generated for this processor";
+    } else if preferred == Some(index) {
+        description += &format!("; what --device {kind} takes");
     }
-    Listed { name: d.chip.map(|_| format!("hip:{}", d.index)), description }
+    Listed { name: has_code.then(|| format!("{kind}:{index}")), description }
 }

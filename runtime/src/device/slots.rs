@@ -24,6 +24,7 @@ enum Size {
     Slot(usize),
     CeilDiv(Box<Size>, u64),
     Mul(Box<Size>, Box<Size>),
+    Add(Box<Size>, Box<Size>),
 }
 
 impl Size {
@@ -39,6 +40,7 @@ impl Size {
             GridExpr::Extent(e) => Size::extent(e, slot_of)?,
             GridExpr::CeilDiv(a, by) => Size::CeilDiv(Box::new(Size::grid(a, slot_of)?), u64::from((*by).max(1))),
             GridExpr::Mul(a, b) => Size::Mul(Box::new(Size::grid(a, slot_of)?), Box::new(Size::grid(b, slot_of)?)),
+            GridExpr::Add(a, b) => Size::Add(Box::new(Size::grid(a, slot_of)?), Box::new(Size::grid(b, slot_of)?)),
         })
     }
 
@@ -49,6 +51,7 @@ impl Size {
             Size::Slot(i) => (slots[*i] as u32 as i32).max(0) as u64,
             Size::CeilDiv(a, by) => a.eval(slots).div_ceil(*by),
             Size::Mul(a, b) => a.eval(slots).saturating_mul(b.eval(slots)),
+            Size::Add(a, b) => a.eval(slots).saturating_add(b.eval(slots)),
         }
     }
 }

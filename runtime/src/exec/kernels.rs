@@ -1,6 +1,7 @@
 //! Requests to loaded kernels: from memory, or from [`Objects`].
 
-use super::objects::{KernelCache, Objects, Warn};
+use super::machine_code::MachineCode;
+use super::objects::{KernelCache, KernelObject, Objects, Warn};
 use crate::device::{Device, KernelId, open_device};
 use crate::error::Error;
 use crate::model::{ModelOptions, open_cache};
@@ -22,6 +23,8 @@ pub struct KernelReport {
     pub key: Key,
     /// Processor time of compiling it; none where it came from the cache.
     pub compile: Option<Duration>,
+    /// Time of assembling it, where the device's driver does that; none where that came from the cache.
+    pub assemble: Option<Duration>,
     /// Bytes of its object.
     pub bytes: usize,
 }
@@ -39,6 +42,8 @@ pub struct KernelStats {
     pub total: Duration,
     /// Wall-clock time of compiling, a part of `total`.
     pub compile: Duration,
+    /// Wall-clock time of the driver's assembler, a part of `total`.
+    pub assemble: Duration,
 }
 
 /// The kernels of one device.
@@ -133,12 +138,19 @@ impl KernelStore {
         let new: Vec<usize> = (0..kernels.len()).filter(|&i| ids[i].is_none()).collect();
         let to_make: Vec<&Kernel> = new.iter().map(|&i| &kernels[i]).collect();
         let made = self.objects.get(&to_make)?;
+        let assembling = Instant::now();
+        let code = match self.device.assembler() {
+            Some(assembler) => self.objects.machine_code(assembler, &to_make, &made.objects)?,
+            None => Vec::new(),
+        };
+        let assemble = if code.iter().any(|c| !c.cached) { assembling.elapsed() } else { Duration::ZERO };
         let mut reports = Vec::with_capacity(new.len());
-        for (&i, object) in new.iter().zip(made.objects) {
-            ids[i] = Some(self.device.load(&kernels[i], &object.bytes)?);
+        for (n, (&i, object)) in new.iter().zip(&made.objects).enumerate() {
+            ids[i] = Some(self.load_object(&kernels[i], object, code.get(n))?);
             let (name, facts) = (kernels[i].name.clone(), facts[i].clone());
             let compile = object.time.filter(|_| !object.cached);
-            reports.push(KernelReport { name, facts, key: object.key, compile, bytes: object.bytes.len() });
+            let assemble = code.get(n).filter(|c| !c.cached).and_then(|c| c.time);
+            reports.push(KernelReport { name, facts, key: object.key, compile, assemble, bytes: object.bytes.len() });
         }
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
         let ids: Vec<KernelId> = ids.into_iter().flatten().collect();
@@ -151,8 +163,30 @@ impl KernelStore {
         stats.misses += misses;
         stats.hits += reports.len() - misses;
         stats.compile += made.compile;
+        stats.assemble += assemble;
         stats.total += start.elapsed();
         state.reports.extend(reports);
         Ok(ids)
+    }
+
+    /// Loads an object, with its machine code where that is another thing. Code from the cache that the device refuses is
+    /// made again.
+    fn load_object(
+        &self,
+        kernel: &Kernel,
+        object: &KernelObject,
+        code: Option<&MachineCode>,
+    ) -> Result<KernelId, Error> {
+        let (Some(code), Some(assembler)) = (code, self.device.assembler()) else {
+            return Ok(self.device.load(kernel, &object.bytes)?);
+        };
+        match self.device.load_assembled(kernel, &object.bytes, &code.bytes) {
+            Err(e) if code.cached => {
+                self.objects.warn(&format!("machine code of {} from the cache: {e}; assembling it again", kernel.name));
+                let code = self.objects.machine_code_again(assembler, kernel, object)?;
+                Ok(self.device.load_assembled(kernel, &object.bytes, &code.bytes)?)
+            }
+            loaded => Ok(loaded?),
+        }
     }
 }

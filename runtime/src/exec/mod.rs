@@ -11,14 +11,18 @@
 //! * [`schedule`]: a step's stage follows from what it reads. Steps of one stage run side by side.
 //! * [`plan`]: buffers whose lifetimes do not meet share memory.
 //! * [`objects`]: kernels to objects, from the cache or the compiler.
+//! * [`machine_code`]: objects to machine code, where the device's driver makes that.
 //! * [`kernels`]: requests to kernels loaded on a device.
+//! * [`inputs`]: what a step is given.
 //! * [`program`]: all of it for one kind of step, recorded on a device.
 //! * [`drafts`]: the programs of a session before they are recorded.
 //! * [`model_kernels`](mod@model_kernels): the kernels of a model, without a session.
 
 pub mod drafts;
+pub mod inputs;
 pub mod kernels;
 pub mod lower;
+pub mod machine_code;
 pub mod model_kernels;
 pub mod objects;
 pub mod plan;
@@ -35,6 +39,7 @@ pub use program::{Draft, Program};
 
 use hrx_compiler::Target;
 use hrx_compiler::target::amd::{Chip, MatrixType};
+use hrx_compiler::target::nvidia;
 use hrx_templates::{TargetShape, Waves};
 
 /// What tilings for a target are chosen from.
@@ -43,6 +48,7 @@ pub fn target_shape(target: &Target) -> TargetShape {
     match target {
         Target::Host(_) => TargetShape::vectors(lanes, registers),
         Target::Amd(chip) => TargetShape::waves(lanes, registers, waves(chip)),
+        Target::Nvidia(chip) => TargetShape::waves(lanes, registers, nvidia_waves(chip)),
     }
 }
 
@@ -66,5 +72,22 @@ fn waves(chip: &'static Chip) -> Waves {
         simds,
         product_cycles: product.unwrap_or(without),
         product_instructions: if product.is_some() { 1 } else { without },
+    }
+}
+
+/// As [`waves`], of an NVIDIA GPU.
+fn nvidia_waves(chip: &'static nvidia::Chip) -> Waves {
+    let product = chip.matrix_ops.iter().find(|op| op.a == MatrixType::F16);
+    // Without a matrix unit an instruction multiplies one pair a lane, and the pair was widened before.
+    let without = 4096 / nvidia::WARP;
+    Waves {
+        register_file: chip.partition_registers(),
+        register_granule: chip.lane_granule(),
+        max_waves: chip.partition_waves(),
+        lds: chip.most_shared.value,
+        simds: Some(chip.board.multiprocessors.value * nvidia::PARTITIONS.value),
+        product_cycles: product.and_then(|op| op.cycles).map_or(without, |c| c.value),
+        // Two: each has half of the columns.
+        product_instructions: if product.is_some() { 2 } else { without },
     }
 }

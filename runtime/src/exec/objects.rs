@@ -69,6 +69,11 @@ impl Objects {
         Objects { target, cache: cache.into(), warn, cache_failed: AtomicBool::new(false) }
     }
 
+    /// Says what a person is to know.
+    pub(super) fn warn(&self, text: &str) {
+        (self.warn)(text);
+    }
+
     /// What the objects are compiled for.
     pub fn target(&self) -> &Target {
         &self.target
@@ -113,7 +118,7 @@ impl Objects {
     }
 
     /// The object of a key from the cache. A damaged entry is said, and means "not there".
-    fn look_up(&self, key: Key) -> Result<Option<KernelObject>, Error> {
+    pub(super) fn look_up(&self, key: Key) -> Result<Option<KernelObject>, Error> {
         Ok(match self.cache.cache.get(&key) {
             Ok(Lookup::Hit(entry)) => {
                 let time = compile_time(entry.meta());
@@ -141,7 +146,11 @@ impl Objects {
     }
 
     fn keep(&self, key: &Key, kernel: &Kernel, compiled: &hrx_compiler::Compiled) -> Result<(), Error> {
-        match self.cache.cache.put(key, &self.meta(kernel, Some(compiled.time)), &compiled.object) {
+        self.keep_bytes(key, &self.meta(kernel, Some(compiled.time)), &compiled.object)
+    }
+
+    pub(super) fn keep_bytes(&self, key: &Key, meta: &[u8], bytes: &[u8]) -> Result<(), Error> {
+        match self.cache.cache.put(key, meta, bytes) {
             Ok(_) => Ok(()),
             Err(e) => self.failed(e),
         }

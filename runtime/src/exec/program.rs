@@ -1,13 +1,14 @@
 //! A program: the launches of one kind of step, recorded on a device.
 
+use super::inputs::StepInputs;
 use super::kernels::KernelStore;
 use super::lower::{Activations, Lowered, Mode, Operand, lower};
 use super::plan::{Plan, plan};
 use super::rope::TableIndices;
 use super::schedule::{by_stage, stages};
-use crate::device::{Arg, Buffer, Launch, Recorded, Var};
+use crate::device::{Arg, Buffer, Launch, LaunchTime, Recorded, Var};
 use crate::error::Error;
-use hrx_ir::graph::{Graph, Input, Rows, Tensor};
+use hrx_ir::graph::{Graph, Rows, Tensor};
 use hrx_templates::{Request, TargetShape, Template};
 use std::collections::HashMap;
 
@@ -24,24 +25,18 @@ pub struct Draft {
     max_outputs: u32,
 }
 
-/// Where the operands of steps are. All steps of a session use the same.
+/// Where the operands of steps are, but for [inputs](StepInputs). All steps of a session use the same.
 pub struct Bindings {
     /// Positions that caches have room for.
     pub n_ctx: u32,
     /// Weights by tensor.
     pub weights: HashMap<Tensor, Buffer>,
-    /// Inputs, large enough for the largest step.
-    pub inputs: HashMap<Input, Buffer>,
     /// Keys and values by layer; values that are a part of keys have no memory.
     pub caches: HashMap<u32, [Buffer; 2]>,
     /// The last inputs of each layer's convolution.
     pub conv_states: HashMap<u32, Buffer>,
     /// The matrices of each layer's recurrence.
     pub recurrent: HashMap<u32, Buffer>,
-    /// Factors of each position table, large enough for the largest step.
-    pub scales: Vec<Buffer>,
-    /// Cosines and sines of each rope table of each program, large enough for the largest step.
-    pub ropes: Vec<[Buffer; 2]>,
     /// Activations of the program that runs.
     pub arena: Buffer,
 }
@@ -77,14 +72,20 @@ impl Draft {
         self.lowered.steps.iter().map(|s| s.request.clone()).collect()
     }
 
-    /// Records the program. `tables` gives the index in the bindings of each of its tables by position.
+    /// Records the program. `tables` gives the index in the inputs of each of its tables by position.
     ///
     /// # Errors
     /// If a kernel can't be made, or the device refuses.
     ///
     /// # Panics
     /// If the bindings lack something that the graph refers to.
-    pub fn record(&self, store: &KernelStore, bindings: &Bindings, tables: &TableIndices) -> Result<Program, Error> {
+    pub fn record(
+        &self,
+        store: &KernelStore,
+        bindings: &Bindings,
+        inputs: &StepInputs,
+        tables: &TableIndices,
+    ) -> Result<Program, Error> {
         let kernels = store.get(&self.requests())?;
         let arg = |operand: &Operand| match *operand {
             Operand::RowCount(Rows::Outputs) => Arg::Var(OUTPUTS),
@@ -94,14 +95,14 @@ impl Draft {
             Operand::NCtx => Arg::I32(bindings.n_ctx as i32),
             Operand::HeadStride(head_dim) => Arg::I32((bindings.n_ctx * head_dim) as i32),
             Operand::Weight(t) => Arg::Buffer(bindings.weights[&t].clone()),
-            Operand::Input(i) => Arg::Buffer(bindings.inputs[&i].clone()),
-            Operand::Cos(i) => Arg::Buffer(bindings.ropes[tables.ropes[i]][0].clone()),
-            Operand::Sin(i) => Arg::Buffer(bindings.ropes[tables.ropes[i]][1].clone()),
+            Operand::Input(i) => Arg::Buffer(inputs.input(i)),
+            Operand::Cos(i) => Arg::Buffer(inputs.rope(tables.ropes[i])[0].clone()),
+            Operand::Sin(i) => Arg::Buffer(inputs.rope(tables.ropes[i])[1].clone()),
             Operand::Keys(layer) => Arg::Buffer(bindings.caches[&layer][0].clone()),
             Operand::Values(layer) => Arg::Buffer(bindings.caches[&layer][1].clone()),
             Operand::ConvState(layer) => Arg::Buffer(bindings.conv_states[&layer].clone()),
             Operand::Recurrent(layer) => Arg::Buffer(bindings.recurrent[&layer].clone()),
-            Operand::PositionScale(i) => Arg::Buffer(bindings.scales[tables.scales[i]].clone()),
+            Operand::PositionScale(i) => Arg::Buffer(inputs.scale(tables.scales[i])),
             Operand::Buf(b) => {
                 let at = self.plan.offsets[b];
                 Arg::Buffer(bindings.arena.part(at, bindings.arena.len() - at))
@@ -138,18 +139,33 @@ pub struct Program {
 }
 
 impl Program {
-    /// Runs one step, whose inputs have been written.
+    /// Runs one step, whose inputs have been written. The device may still be at it when this returns; what it is asked
+    /// for next comes behind.
     ///
     /// # Errors
     /// If the step is larger than the program was made for, or the device fails.
-    pub fn replay(&mut self, tokens: u32, outputs: u32) -> Result<(), Error> {
+    pub fn start(&mut self, tokens: u32, outputs: u32) -> Result<(), Error> {
+        self.check(tokens, outputs)?;
+        Ok(self.recorded.start(&[tokens as i32, outputs as i32])?)
+    }
+
+    /// Runs one step to its end, with the time of each launch.
+    ///
+    /// # Errors
+    /// As [`start`](Program::start).
+    pub fn profile(&mut self, tokens: u32, outputs: u32) -> Result<Vec<LaunchTime>, Error> {
+        self.check(tokens, outputs)?;
+        Ok(self.recorded.profile(&[tokens as i32, outputs as i32])?)
+    }
+
+    fn check(&self, tokens: u32, outputs: u32) -> Result<(), Error> {
         if tokens > self.max_tokens || outputs > self.max_outputs {
             let (t, o) = (self.max_tokens, self.max_outputs);
             return Err(Error::Invalid(format!(
                 "a step of {tokens} tokens and {outputs} outputs; the program has room for {t} and {o}"
             )));
         }
-        Ok(self.recorded.replay(&[tokens as i32, outputs as i32])?)
+        Ok(())
     }
 
     /// Where the output's rows are after a step.

@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memmap2::{Advice, Mmap, MmapMut, UncheckedAdvice};
+use memmap2::{Advice, Mmap, MmapMut, MmapOptions, UncheckedAdvice};
 
 use super::GgufError;
 
@@ -47,6 +47,17 @@ impl Mapping {
         let io = |source| GgufError::Io { file: name.into(), action: "map", source };
         let mut memory = MmapMut::map_anon(bytes.len()).map_err(io)?;
         memory.copy_from_slice(bytes);
+        let bytes = memory.make_read_only().map_err(io)?;
+        Ok(Mapping { shared: Arc::new(Shared { path: name.into(), bytes, from_file: false }) })
+    }
+
+    /// The first bytes of a file of which nobody has the rest: it reads as zeros, and takes no memory unread.
+    pub(super) fn header(name: &str, bytes: &[u8], whole: u64) -> Result<Mapping, GgufError> {
+        let io = |source| GgufError::Io { file: name.into(), action: "map", source };
+        let too_large = || io(std::io::ErrorKind::OutOfMemory.into());
+        let whole = usize::try_from(whole).map_err(|_| too_large())?.max(bytes.len());
+        let mut memory = MmapOptions::new().len(whole).no_reserve_swap().map_anon().map_err(io)?;
+        memory[..bytes.len()].copy_from_slice(bytes);
         let bytes = memory.make_read_only().map_err(io)?;
         Ok(Mapping { shared: Arc::new(Shared { path: name.into(), bytes, from_file: false }) })
     }

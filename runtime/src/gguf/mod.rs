@@ -78,6 +78,12 @@ impl Gguf {
         Gguf::from_shards(&[bytes])
     }
 
+    /// Checks what comes before a file's data, of a file of `whole` bytes. Whatever is behind the bytes reads as zeros.
+    /// `name` stands for the path.
+    pub fn from_header(name: &str, bytes: &[u8], whole: u64) -> Result<Gguf, GgufError> {
+        Gguf::assemble(Shard::read(Mapping::header(name, bytes, whole)?, 0)?, std::iter::empty())
+    }
+
     /// [`from_bytes`](Gguf::from_bytes) for a split model, all shards in order.
     pub fn from_shards<B: AsRef<[u8]>>(shards: &[B]) -> Result<Gguf, GgufError> {
         let copy = |(index, bytes): (usize, &B)| {

@@ -143,7 +143,7 @@ impl<'a> Entry<'a> {
         let type_at = reader.offset();
         let id = reader.u32(|| of("type"))?;
         let ggml_type = GgmlType::from_id(id).ok_or_else(|| {
-            let want = format!("one of {}", GgmlType::list());
+            let want = format!("one of {} (docs/quants.md describes them)", GgmlType::list());
             reader.error(type_at, Rule::TensorType, of("type"), GgmlType::describe_unknown(id), want)
         })?;
         let block = ggml_type.block_elements();

@@ -186,7 +186,37 @@ struct Tensor {
     name: String,
     dims: Vec<u64>,
     ggml_type: GgmlType,
-    data: Vec<u8>,
+    data: Data,
+}
+
+#[derive(Clone, Debug)]
+enum Data {
+    Bytes(Vec<u8>),
+    /// As many as shape and type say, which the builder has not got.
+    Elsewhere,
+}
+
+impl Tensor {
+    /// The bytes that shape and type say, where they are possible.
+    fn size(&self) -> Option<u64> {
+        let row = self.dims.first().copied().unwrap_or(1);
+        let elements = self.dims.iter().try_fold(1u64, |product, dim| product.checked_mul(*dim));
+        elements
+            .filter(|_| row.is_multiple_of(self.ggml_type.block_elements()))
+            .and_then(|elements| self.ggml_type.bytes_for(elements))
+    }
+
+    fn wrong_size(&self, found: usize) -> WriteError {
+        let (name, dims, want) = (self.name.clone(), self.dims.clone(), self.size());
+        WriteError::DataSize { name, ggml_type: self.ggml_type, dims, found, want }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.data {
+            Data::Bytes(bytes) => bytes,
+            Data::Elsewhere => &[],
+        }
+    }
 }
 
 /// Collects metadata and tensors, and lays them out as a file.
@@ -230,13 +260,42 @@ impl Builder {
 
     /// Adds a tensor; `dims[0]` is the row's length.
     pub fn tensor(&mut self, name: &str, dims: &[u64], ggml_type: GgmlType, data: Vec<u8>) -> &mut Builder {
-        self.tensors.push(Tensor { name: name.into(), dims: dims.into(), ggml_type, data });
+        self.tensors.push(Tensor { name: name.into(), dims: dims.into(), ggml_type, data: Data::Bytes(data) });
         self
+    }
+
+    /// Adds a tensor whose data is elsewhere: the file is one for [`header`](Builder::header).
+    pub fn tensor_elsewhere(&mut self, name: &str, dims: &[u64], ggml_type: GgmlType) -> &mut Builder {
+        self.tensors.push(Tensor { name: name.into(), dims: dims.into(), ggml_type, data: Data::Elsewhere });
+        self
+    }
+
+    /// What comes before the data, and the bytes of the whole file. Of no tensor has data to be there.
+    pub fn header(&self) -> Result<(Vec<u8>, u64), WriteError> {
+        self.check()?;
+        let (mut out, data) = self.head()?;
+        self.pad(&mut out);
+        let whole = out.len() as u64 + data;
+        Ok((out, whole))
     }
 
     /// The file's bytes, with metadata and tensors in the order in which they were added.
     pub fn to_bytes(&self) -> Result<Vec<u8>, WriteError> {
         self.check()?;
+        if let Some(absent) = self.tensors.iter().find(|t| matches!(t.data, Data::Elsewhere)) {
+            return Err(absent.wrong_size(0));
+        }
+        let (mut out, _) = self.head()?;
+        for tensor in &self.tensors {
+            self.pad(&mut out);
+            out.extend(tensor.bytes());
+        }
+        self.pad(&mut out);
+        Ok(out)
+    }
+
+    /// Metadata and the list of tensors, and the bytes of all data.
+    fn head(&self) -> Result<(Vec<u8>, u64), WriteError> {
         let mut out = b"GGUF".to_vec();
         out.extend(self.version.to_le_bytes());
         out.extend((self.tensors.len() as u64).to_le_bytes());
@@ -246,7 +305,7 @@ impl Builder {
             out.extend(value.value_type().id().to_le_bytes());
             value.encode(&mut out)?;
         }
-        let mut offset = 0;
+        let mut offset = 0u64;
         for tensor in &self.tensors {
             encode_string(tensor.name.as_bytes(), &mut out);
             out.extend((tensor.dims.len() as u32).to_le_bytes());
@@ -254,15 +313,11 @@ impl Builder {
                 out.extend(dim.to_le_bytes());
             }
             out.extend(tensor.ggml_type.id().to_le_bytes());
-            out.extend((offset as u64).to_le_bytes());
-            offset += tensor.data.len().next_multiple_of(self.alignment as usize);
+            out.extend(offset.to_le_bytes());
+            let size = tensor.size().unwrap_or(0).next_multiple_of(self.alignment.into());
+            offset = offset.checked_add(size).ok_or_else(|| tensor.wrong_size(0))?;
         }
-        for tensor in &self.tensors {
-            self.pad(&mut out);
-            out.extend(&tensor.data);
-        }
-        self.pad(&mut out);
-        Ok(out)
+        Ok((out, offset))
     }
 
     fn pad(&self, out: &mut Vec<u8>) {
@@ -276,19 +331,12 @@ impl Builder {
         unique(self.values.iter().map(|(key, _)| key.as_str()))?;
         unique(self.tensors.iter().map(|tensor| tensor.name.as_str()))?;
         for tensor in &self.tensors {
-            let row = tensor.dims.first().copied().unwrap_or(1);
-            let elements = tensor.dims.iter().try_fold(1u64, |product, dim| product.checked_mul(*dim));
-            let want = elements
-                .filter(|_| row.is_multiple_of(tensor.ggml_type.block_elements()))
-                .and_then(|elements| tensor.ggml_type.bytes_for(elements));
-            if want != Some(tensor.data.len() as u64) {
-                return Err(WriteError::DataSize {
-                    name: tensor.name.clone(),
-                    ggml_type: tensor.ggml_type,
-                    dims: tensor.dims.clone(),
-                    found: tensor.data.len(),
-                    want,
-                });
+            let fits = match &tensor.data {
+                Data::Bytes(bytes) => tensor.size() == Some(bytes.len() as u64),
+                Data::Elsewhere => tensor.size().is_some(),
+            };
+            if !fits {
+                return Err(tensor.wrong_size(tensor.bytes().len()));
             }
         }
         Ok(())

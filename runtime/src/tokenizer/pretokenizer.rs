@@ -135,6 +135,17 @@ const DEEPSEEK_LLM_LETTERS: &str = concat!(
 );
 const CJK_V1: &str = r"[一-龥ࠀ-一가-퟿]+";
 const CJK_V3: &str = r"[一-龥぀-ゟ゠-ヿ]+";
+/// Runs of Han characters are words of their own, and other words have none. Source: Kimi-K2's `tokenization_kimi.py`.
+const KIMI_K2: &str = concat!(
+    r"\p{Han}+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+",
+    contraction!(),
+    r"?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*",
+    contraction!(),
+    r"?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+);
+/// Digits in groups of three, counted from the right.
+const THREES: &str = r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))";
+const ASIAN: &str = r"[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+";
 const BLOOM: &str = r" ?[^(\s|.,!?…。，、।۔،)]+";
 const LINES: &str = r"[^\n]+|[\n]+";
 const PUNCTUATION: &str = r"[\p{P}\$\+<=>\^~\|]+";
@@ -203,6 +214,9 @@ pub const ROWS: &[Row] = &[
             "jais",
             "exaone4",
             "modern-bert",
+            "jina-v1-en",
+            "jina-v2-code",
+            "roberta-bpe",
         ],
         patterns: &[GPT2],
         clean_spaces: true,
@@ -242,12 +256,29 @@ pub const ROWS: &[Row] = &[
     },
     Row { names: &["tekken"], patterns: &[TEKKEN], ignore_merges: true, add_bos: AddBos::UnlessSaid, ..PLAIN },
     Row { names: &["gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"], patterns: &[GPT4O], ..PLAIN },
+    Row { names: &["granite-embed-multi-97m"], patterns: &[GPT4O], ignore_merges: true, ..PLAIN },
+    Row { names: &["kimi-k2"], patterns: &[KIMI_K2], ..PLAIN },
+    Row { names: &["afmoe"], patterns: &[THREES, ASIAN, DEEPSEEK_V3], ..PLAIN },
+    Row { names: &["superbpe"], patterns: &[r"\p{N}+", r"(?=(?:\d{3})+(?!\d))"], ..PLAIN },
+    Row {
+        names: &["chameleon"],
+        patterns: &[
+            "<sentinel:[0-9]+>",
+            "IMGIMG[A-I]{1,4}Z",
+            r"[\t\n]|    |  ",
+            r"\p{N}",
+            r"[\p{P}!-/:-@\[-`{-~]",
+            GPT2,
+        ],
+        add_bos: AddBos::UnlessSaid,
+        ..PLAIN
+    },
     Row { names: &["tiny_aya", "cohere2moe"], patterns: &[r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O], ..PLAIN },
     Row { names: &["poro-chat"], patterns: &[BLOOM], ..PLAIN },
     Row { names: &["bloom", "gpt3-finnish"], patterns: &[BLOOM], clean_spaces: true, ..PLAIN },
     Row { names: &["viking"], patterns: &[BLOOM, r"\p{N}"], ..PLAIN },
     Row {
-        names: &["gemma4"],
+        names: &["gemma4", "granite-embed-multi-311m"],
         patterns: &[LINES],
         add_bos: AddBos::Always,
         clean_spaces: true,
@@ -348,6 +379,49 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    /// Words and flags of every pre-tokenizer of llama.cpp b11434, recorded by tests/recipes/pretokenizer_cases.py.
+    #[test]
+    fn words_and_flags_are_the_recorded_ones() {
+        let recorded = include_str!("../../tests/pretokenizer-cases.json");
+        let recorded: serde_json::Value = serde_json::from_str(recorded).unwrap();
+        let strings = |v: &serde_json::Value| -> Vec<String> {
+            v.as_array().unwrap().iter().map(|s| s.as_str().unwrap().to_owned()).collect()
+        };
+        let texts = strings(&recorded["texts"]);
+        let (mut differences, mut compared) = (Vec::new(), Vec::new());
+        for group in recorded["groups"].as_array().unwrap() {
+            for name in strings(&group["names"]) {
+                let Ok(pre) = PreTokenizer::named(&name) else {
+                    differences.push(format!("{name}: unknown"));
+                    continue;
+                };
+                let row = pre.row();
+                let flags = [row.ignore_merges, row.add_bos != AddBos::IfSaid, row.clean_spaces, row.byte_level];
+                let wanted = ["ignore_merges", "add_bos", "clean_spaces", "byte_level"].map(|f| group[f].as_bool());
+                if flags.map(Some) != wanted {
+                    differences.push(format!("{name}: {flags:?}, want {wanted:?}"));
+                }
+                for (text, want) in texts.iter().zip(strings(&group["words"])) {
+                    // llama.cpp fails on the empty text there.
+                    if want == "-" && text.is_empty() {
+                        continue;
+                    }
+                    let words = pre.split(text).unwrap();
+                    let words: Vec<&str> = words.iter().map(|w| &text[w.clone()]).collect();
+                    let got = words.iter().map(|w| w.chars().count().to_string()).collect::<Vec<_>>().join(" ");
+                    if got != want {
+                        differences.push(format!("{name}: {text:?}\n  got  {got} {words:?}\n  want {want}"));
+                    }
+                }
+                compared.push(name);
+            }
+        }
+        assert!(differences.is_empty(), "{} differences\n{}", differences.len(), differences.join("\n"));
+        let mut known: Vec<_> = ROWS.iter().flat_map(|r| r.names).map(|n| n.to_string()).collect();
+        known.retain(|name| !compared.contains(name));
+        assert!(known.is_empty(), "not recorded: {known:?}");
     }
 
     #[test]

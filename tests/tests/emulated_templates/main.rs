@@ -18,3 +18,5 @@ mod rows;
 #[path = "../../../kernel-templates/tests/templates/sequence.rs"]
 mod sequence;
 mod support;
+#[path = "../../../kernel-templates/tests/templates/together.rs"]
+mod together;

@@ -17,3 +17,5 @@ mod rows;
 #[path = "../../../kernel-templates/tests/templates/sequence.rs"]
 mod sequence;
 mod support;
+#[path = "../../../kernel-templates/tests/templates/together.rs"]
+mod together;

@@ -1,8 +1,10 @@
 //! The command line.
 
-use crate::compile;
-use crate::measure::Test;
+use crate::measure::{How, Test};
+use crate::{compile, golden};
 use clap::{Parser, Subcommand, ValueEnum};
+use hrx::synthetic::Synthetic;
+use hrx::{CacheChoice, Error, Model, ModelOptions};
 use std::path::{Path, PathBuf};
 
 /// Measures how fast a model reads prompts (pp) and generates (tg), as llama-bench does.
@@ -20,12 +22,18 @@ pub struct Args {
     pub verb: Option<Verb>,
 
     /// The model: a GGUF file, or the first part of a split one
-    #[arg(value_name = "MODEL", required_unless_present = "model_option")]
+    #[arg(value_name = "MODEL", required_unless_present_any = ["model_option", "synthetic"])]
     model: Option<PathBuf>,
 
     /// The model, for those used to giving it as an option
     #[arg(short = 'm', long = "model", value_name = "MODEL", conflicts_with = "model", hide = true)]
     model_option: Option<PathBuf>,
+
+    /// Instead of a file a model of a published size, with random weights that are made in the device's memory: one of
+    /// llama3.2-1b, llama3.1-8b, qwen3-0.6b, qwen3-8b, qwen3-32b, qwen3-30b-a3b, gpt-oss-20b, with one of q4_k_m, q8_0, q4_0,
+    /// f16, mxfp4
+    #[arg(long, value_name = "SHAPE:RECIPE", conflicts_with_all = ["model", "model_option"])]
+    pub synthetic: Option<Synthetic>,
 
     /// Lengths of prompts
     #[arg(short = 'p', long, value_name = "N,...", value_delimiter = ',', default_value = "512")]
@@ -57,13 +65,26 @@ pub struct Args {
     #[arg(short, long, value_enum, default_value_t = Form::Md)]
     pub output: Form,
 
-    /// Where to run
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    /// Where to run: cpu, cuda, cuda:N, hip, hip:N, emu:CHIP, or auto: an NVIDIA GPU if there is one, else the CPU
+    #[arg(long, value_name = "DEVICE", default_value = hrx::device::AUTO)]
     pub device: String,
 
     /// How products with quantised weights read activations: f32 rounds nothing, q8 rounds to 8 bit
     #[arg(long, value_name = "f32|q8", default_value = "f32")]
     pub activations: hrx::exec::Activations,
+
+    /// Time kernels as well, in steps of their own: a table behind the others (a field of the JSON forms) with time by kernel,
+    /// launches, and time between them
+    #[arg(long)]
+    pub profile: bool,
+
+    /// Time kernels, and write when each ran as a trace that Perfetto and Chrome show
+    #[arg(long, value_name = "FILE.json")]
+    pub trace: Option<PathBuf>,
+
+    /// Don't measure how fast the device copies and multiplies, nor compare with that
+    #[arg(long)]
+    pub no_limits: bool,
 
     /// Measure at once, without a warm-up
     #[arg(long)]
@@ -82,6 +103,7 @@ pub struct Args {
 #[derive(Subcommand, Debug)]
 pub enum Verb {
     Compile(compile::Args),
+    Golden(golden::Args),
 }
 
 /// The forms of a report.
@@ -99,9 +121,32 @@ pub enum Form {
 
 impl Args {
     /// The model's file.
-    pub fn model(&self) -> &Path {
-        // clap sees to it that there is one.
+    fn file(&self) -> &Path {
+        // clap sees to it that there is one, or a synthetic model.
         self.model.as_deref().or(self.model_option.as_deref()).unwrap_or(Path::new(""))
+    }
+
+    /// The model as it was given.
+    pub fn model_name(&self) -> String {
+        self.synthetic.map_or_else(|| self.file().display().to_string(), |model| model.to_string())
+    }
+
+    /// Opens the model.
+    pub fn open(&self, options: &ModelOptions) -> Result<Model, Error> {
+        match &self.synthetic {
+            Some(model) => Model::synthetic(model, options),
+            None => Model::open(self.file(), options),
+        }
+    }
+
+    /// How each is measured.
+    pub fn how(&self) -> How {
+        How {
+            activations: self.activations,
+            repetitions: self.repetitions,
+            warm_up: !self.no_warmup,
+            profile: self.profile || self.trace.is_some(),
+        }
     }
 
     /// All tests for one number of threads, in llama-bench's order.
@@ -116,6 +161,15 @@ impl Args {
         }
         tests.retain(|test| test.tokens() > 0);
         tests
+    }
+}
+
+/// Where kernels are kept, by the options.
+pub fn cache(dir: Option<&PathBuf>, none: bool) -> CacheChoice {
+    match (dir, none) {
+        (_, true) => CacheChoice::Disabled,
+        (Some(dir), false) => CacheChoice::Dir(dir.clone()),
+        (None, false) => CacheChoice::Default,
     }
 }
 

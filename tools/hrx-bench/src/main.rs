@@ -1,21 +1,25 @@
 //! hrx-bench: how fast prompts are read and texts are generated, in llama-bench's measures.
 //!
 //! * [`args`]: the command line. [`measure`]: one test. [`record`]: what is reported of it, with llama-bench's field
-//!   names. [`report`]: records as a table, JSON or CSV.
-//! * [`compile`]: how long compiling takes.
+//!   names. [`report`]: records as a table, JSON or CSV. [`profile`]: time by kernel. [`limits`]: how fast the device copies and multiplies.
+//! * [`compile`]: how long compiling takes. [`golden`]: how far logits are from reference logits.
 
 mod args;
 mod compile;
+mod golden;
+mod limits;
 mod measure;
+mod profile;
 mod record;
 mod report;
 mod stats;
 
-use args::{Args, Verb};
+use args::{Args, Verb, cache};
 use clap::Parser;
+use hrx::ModelOptions;
 use hrx::templates::TemplateError;
-use hrx::{CacheChoice, Model, ModelOptions};
 use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Why nothing more is measured.
@@ -25,6 +29,12 @@ enum Failure {
     Hrx(#[from] hrx::Error),
     #[error("can't write to standard output: {0}")]
     Output(#[from] std::io::Error),
+    #[error(transparent)]
+    Golden(#[from] hrx_golden::golden::GoldenError),
+    #[error("the trace can't be written to {}: {}", .0.display(), .1)]
+    Trace(PathBuf, std::io::Error),
+    #[error("no model there has {0} in its name")]
+    NoGolden(String),
     #[error("can't make a temporary directory: {0}")]
     Temporary(std::io::Error),
 }
@@ -52,27 +62,36 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
-    if let Some(Verb::Compile(args)) = &args.verb {
-        return compile::run(args, &mut out);
+    match &args.verb {
+        Some(Verb::Compile(args)) => return compile::run(args, &mut out),
+        Some(Verb::Golden(args)) => return golden::run(args, &mut out),
+        None => {}
     }
     let mut report = report::start(args.output, &mut out)?;
+    let mut trace = profile::Trace::default();
     for &threads in &args.threads {
         let options = ModelOptions {
             device: args.device.clone(),
             threads: threads as usize,
-            cache: match (&args.cache_dir, args.no_cache) {
-                (_, true) => CacheChoice::Disabled,
-                (Some(dir), false) => CacheChoice::Dir(dir.clone()),
-                (None, false) => CacheChoice::Default,
-            },
+            cache: cache(args.cache_dir.as_ref(), args.no_cache),
             ..ModelOptions::default()
         };
-        let model = Model::open(args.model(), &options)?;
+        let model = args.open(&options)?;
+        // How fast an emulator is says nothing.
+        let emulated = args.device.starts_with("emu");
+        let limits = if args.no_limits || emulated { None } else { Some(limits::measure(model.kernels())?) };
         for test in args.tests() {
-            let samples = measure::run(&model, &test, args.activations, args.repetitions, !args.no_warmup)?;
-            report.add(&record::Record::new(&model, args, threads, &test, &samples), &mut out)?;
+            let samples = measure::run(&model, &test, args.how())?;
+            let record = record::Record::new(&model, args, threads, &test, &samples, limits.as_ref());
+            report.add(&record, &mut out)?;
+            if let Some(steps) = &samples.steps {
+                trace.add(&record.test(), steps);
+            }
         }
     }
     report.finish(&mut out)?;
+    if let Some(path) = &args.trace {
+        trace.write(path).map_err(|e| Failure::Trace(path.clone(), e))?;
+    }
     Ok(ExitCode::SUCCESS)
 }

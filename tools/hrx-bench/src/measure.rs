@@ -1,5 +1,6 @@
 //! One test: the same tokens again and again.
 
+use crate::profile::Steps;
 use hrx::exec::Activations;
 use hrx::{Error, Model, Session, SessionOptions};
 use std::time::{Duration, Instant, SystemTime};
@@ -25,6 +26,12 @@ impl Test {
     pub fn tokens(&self) -> u32 {
         self.n_prompt.max(self.n_gen)
     }
+
+    /// Its name, as in llama-bench's table: `pp512`, `tg128 @ d1024`.
+    pub fn name(&self) -> String {
+        let name = if self.n_gen > 0 { format!("tg{}", self.n_gen) } else { format!("pp{}", self.n_prompt) };
+        if self.n_depth > 0 { format!("{name} @ d{}", self.n_depth) } else { name }
+    }
 }
 
 /// Times of a test.
@@ -33,19 +40,31 @@ pub struct Samples {
     pub start: SystemTime,
     /// Each repetition's time.
     pub times: Vec<Duration>,
+    /// Launches of a step that generates a token.
+    pub launches: usize,
+    /// Steps whose kernels were timed, where that is wanted.
+    pub steps: Option<Steps>,
+}
+
+/// How tests are measured.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// In which form products with quantised weights read activations.
+    pub activations: Activations,
+    /// How often.
+    pub repetitions: u32,
+    /// Whether something is done before that is not measured.
+    pub warm_up: bool,
+    /// Whether kernels are timed as well.
+    pub profile: bool,
 }
 
 /// Measures.
 ///
 /// # Errors
 /// If the tokens don't fit the device's memory or the device fails.
-pub fn run(
-    model: &Model,
-    test: &Test,
-    activations: Activations,
-    repetitions: u32,
-    warm_up: bool,
-) -> Result<Samples, Error> {
+pub fn run(model: &Model, test: &Test, how: How) -> Result<Samples, Error> {
+    let How { activations, repetitions, warm_up, profile } = how;
     let n = u64::from(test.tokens()) + u64::from(test.n_depth);
     let n_ctx = u32::try_from(n).map_err(|_| Error::Invalid(format!("{n} tokens are more than a context holds")))?;
     let mut session =
@@ -72,14 +91,41 @@ pub fn run(
         times.push(begin.elapsed());
         session.truncate(test.n_depth)?;
     }
-    Ok(Samples { start, times })
+    let steps = if profile { Some(profiled(&mut session, test, &tokens)?) } else { None };
+    Ok(Samples { start, times, launches: session.decode_launches().0, steps })
+}
+
+/// Tokens of a generation whose kernels are timed.
+const PROFILED: usize = 16;
+
+/// Times the kernels of a prompt, or of some tokens of a generation; and the same steps as they are always run.
+fn profiled(session: &mut Session, test: &Test, tokens: &[u32]) -> Result<Steps, Error> {
+    let mut replayed = Vec::new();
+    let pieces: Vec<&[u32]> = match test.n_gen {
+        0 => tokens.chunks(session.n_batch() as usize).collect(),
+        _ => tokens.chunks(1).take(PROFILED).collect(),
+    };
+    for piece in &pieces {
+        let begin = Instant::now();
+        session.eval_rows(piece, |_| Ok(()))?;
+        replayed.push(begin.elapsed());
+    }
+    session.truncate(test.n_depth)?;
+    let mut launches = Vec::new();
+    for piece in pieces {
+        launches.extend(session.profile(piece)?);
+    }
+    session.truncate(test.n_depth)?;
+    Ok(Steps { launches, replayed })
 }
 
 fn step(session: &mut Session, test: &Test, tokens: &[u32]) -> Result<(), Error> {
+    // The logits are read, but nobody wants to keep them.
+    let mut eval = |tokens: &[u32]| session.eval_rows(tokens, |_| Ok(()));
     if test.n_gen == 0 {
-        return session.eval(tokens).map(drop);
+        return eval(tokens);
     }
-    tokens.iter().try_for_each(|&t| session.eval(&[t]).map(drop))
+    tokens.chunks(1).try_for_each(eval)
 }
 
 /// Steele and others' SplitMix64 (OOPSLA 2014): enough for token ids.

@@ -2,8 +2,10 @@
 //! (layers on a GPU, ways to split tensors and so on) are left out.
 
 use crate::args::Args;
+use crate::limits::Limits;
 use crate::measure::{Samples, Test};
-use crate::stats::{deviation, mean};
+use crate::profile::Profile;
+use crate::stats::{deviation, mean, median};
 use hrx::Model;
 use serde::Serialize;
 use std::time::SystemTime;
@@ -49,6 +51,33 @@ pub struct Record {
     pub avg_ts: f64,
     /// Sample standard deviation of the speeds.
     pub stddev_ts: f64,
+    /// Median of the repetitions' tokens a second.
+    pub median_ts: f64,
+    /// Launches of a step that generates a token.
+    pub launches: usize,
+    /// Bytes that a token takes at the least: weights, and of the cache what it sees.
+    pub bytes_per_token: f64,
+    /// Multiplications and additions that a token takes at the least.
+    pub ops_per_token: f64,
+    /// The bandwidth that this makes at the median speed, in bytes a second.
+    pub bandwidth: f64,
+    /// The rate of operations that this makes at the median speed, a second.
+    pub rate: f64,
+    /// The bandwidth of a copy on the device, read and written, in bytes a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy_bandwidth: Option<f64>,
+    /// The rate of operations of products that need no memory, a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product_rate: Option<f64>,
+    /// `bandwidth` over `copy_bandwidth`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth_share: Option<f64>,
+    /// `rate` over `product_rate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_share: Option<f64>,
+    /// Where the time goes, where kernels were timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// Each repetition's time.
     pub samples_ns: Vec<u64>,
     /// Each repetition's speed.
@@ -57,18 +86,32 @@ pub struct Record {
 
 impl Record {
     /// The record of a test.
-    pub fn new(model: &Model, args: &Args, threads: u32, test: &Test, samples: &Samples) -> Record {
+    pub fn new(
+        model: &Model,
+        args: &Args,
+        threads: u32,
+        test: &Test,
+        samples: &Samples,
+        limits: Option<&Limits>,
+    ) -> Record {
         let summary = model.summary();
         let samples_ns: Vec<u64> = samples.times.iter().map(|t| t.as_nanos() as u64).collect();
         let speed = |&ns: &u64| f64::from(test.tokens()) * 1e9 / (ns.max(1) as f64);
         let samples_ts: Vec<f64> = samples_ns.iter().map(speed).collect();
         let times: Vec<f64> = samples_ns.iter().map(|&ns| ns as f64).collect();
         let cache = hrx::exec::lower::CACHE_ELEM.name();
+        let batch = if test.n_gen > 0 { 1 } else { test.n_batch };
+        let work = hrx::work::tokens(model.graph(), test.n_depth, test.tokens(), batch);
+        let per_token = |all: f64| all / f64::from(test.tokens().max(1));
+        let median_ts = median(&samples_ts).unwrap_or(0.0);
+        let (bytes_per_token, ops_per_token) = (per_token(work.bytes()), per_token(work.operations));
+        let (bandwidth, rate) = (bytes_per_token * median_ts, ops_per_token * median_ts);
+        let device = model.kernels().device().info().name;
         Record {
             build_commit: commit(),
             cpu_info: cpu_info().unwrap_or_default(),
-            backends: args.device.to_uppercase(),
-            model_filename: args.model().display().to_string(),
+            backends: device.split(':').next().unwrap_or_default().to_uppercase(),
+            model_filename: args.model_name(),
             model_type: format!("{} {} {}", summary.architecture, size(summary.n_params), summary.file_type),
             model_size: summary.tensor_bytes,
             model_n_params: summary.n_params,
@@ -84,15 +127,26 @@ impl Record {
             stddev_ns: deviation(&times).round() as u64,
             avg_ts: mean(&samples_ts),
             stddev_ts: deviation(&samples_ts),
+            median_ts,
+            launches: samples.launches,
+            bytes_per_token,
+            ops_per_token,
+            bandwidth,
+            rate,
+            copy_bandwidth: limits.map(|l| l.copy),
+            product_rate: limits.map(|l| l.products),
+            bandwidth_share: limits.map(|l| bandwidth / l.copy),
+            rate_share: limits.map(|l| rate / l.products),
+            profile: samples.steps.as_ref().map(|steps| Profile::new(test, test.name(), steps)),
             samples_ns,
             samples_ts,
         }
     }
 
-    /// The test's name, as in llama-bench's table: `pp512`, `tg128 @ d1024`.
+    /// The test's name.
     pub fn test(&self) -> String {
-        let name = if self.n_gen > 0 { format!("tg{}", self.n_gen) } else { format!("pp{}", self.n_prompt) };
-        if self.n_depth > 0 { format!("{name} @ d{}", self.n_depth) } else { name }
+        let (n_prompt, n_gen, n_depth, n_batch) = (self.n_prompt, self.n_gen, self.n_depth, self.n_batch);
+        Test { n_prompt, n_gen, n_depth, n_batch }.name()
     }
 }
 

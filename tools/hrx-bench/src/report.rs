@@ -1,6 +1,7 @@
 //! Records as a table, JSON or CSV, each written as soon as it is there.
 
 use crate::args::Form;
+use crate::profile::Profile;
 use crate::record::{Record, commit};
 use serde_json::Value;
 use std::io::{Result, Write};
@@ -9,11 +10,15 @@ use std::io::{Result, Write};
 pub struct Report {
     form: Form,
     records: usize,
+    /// Of a table's tests, for behind it.
+    profiles: Vec<Profile>,
 }
 
 const HEADER: &str = "\
-| model                          |       size |     params | backend    | threads |            test |                  t/s |
-| ------------------------------ | ---------: | ---------: | ---------- | ------: | --------------: | -------------------: |
+| model                          |       size |     params | backend    | threads |            test |                  t/s |  \
+median | MB/token | GOP/token |   GB/s | of copy | TOP/s | of products |
+| ------------------------------ | ---------: | ---------: | ---------- | ------: | --------------: | -------------------: | \
+-------: | -------: | --------: | -----: | ------: | ----: | ----------: |
 ";
 
 /// Begins a report.
@@ -27,7 +32,7 @@ pub fn start(form: Form, out: &mut impl Write) -> Result<Report> {
         Form::Csv | Form::Jsonl => {}
     }
     out.flush()?;
-    Ok(Report { form, records: 0 })
+    Ok(Report { form, records: 0, profiles: Vec::new() })
 }
 
 impl Report {
@@ -37,6 +42,7 @@ impl Report {
     /// If it can't be written.
     pub fn add(&mut self, record: &Record, out: &mut impl Write) -> Result<()> {
         let first = self.records == 0;
+        self.profiles.extend(record.profile.clone());
         self.records += 1;
         match self.form {
             Form::Json => {
@@ -47,7 +53,8 @@ impl Report {
             Form::Csv => csv(record, first, out)?,
             Form::Md => writeln!(
                 out,
-                "| {:30} | {:>10} | {:>10} | {:10} | {:>7} | {:>15} | {:>20} |",
+                "| {:30} | {:>10} | {:>10} | {:10} | {:>7} | {:>15} | {:>20} | {:>8.2} | {:>8.2} | {:>9.3} | {:>6.1} | \
+                 {:>7} | {:>5.1} | {:>11} |",
                 record.model_type,
                 format!("{:.2} MiB", record.model_size as f64 / f64::from(1 << 20)),
                 format!("{:.2} M", record.model_n_params as f64 / 1e6),
@@ -55,6 +62,13 @@ impl Report {
                 record.n_threads,
                 record.test(),
                 format!("{:.2} ± {:.2}", record.avg_ts, record.stddev_ts),
+                record.median_ts,
+                record.bytes_per_token / 1e6,
+                record.ops_per_token / 1e9,
+                record.bandwidth / 1e9,
+                share(record.bandwidth_share),
+                record.rate / 1e12,
+                share(record.rate_share),
             )?,
         }
         out.flush()
@@ -67,17 +81,25 @@ impl Report {
     pub fn finish(self, out: &mut impl Write) -> Result<()> {
         match self.form {
             Form::Json => out.write_all(b"\n]\n")?,
-            Form::Md => writeln!(out, "\nbuild: {}", commit())?,
+            Form::Md => {
+                self.profiles.iter().try_for_each(|profile| profile.write(out))?;
+                writeln!(out, "\nbuild: {}", commit())?;
+            }
             Form::Csv | Form::Jsonl => {}
         }
         out.flush()
     }
 }
 
+/// A share of a limit, where that was measured.
+fn share(of: Option<f64>) -> String {
+    of.map_or_else(String::new, |s| format!("{:.1} %", 100.0 * s))
+}
+
 /// A line of values, after a line of names if it is the first. Lists have no place in it, as in llama-bench's.
 fn csv(record: &Record, first: bool, out: &mut impl Write) -> Result<()> {
     let Value::Object(fields) = serde_json::to_value(record)? else { return Ok(()) };
-    let fields: Vec<_> = fields.iter().filter(|(_, value)| !value.is_array()).collect();
+    let fields: Vec<_> = fields.iter().filter(|(_, value)| !value.is_array() && !value.is_object()).collect();
     if first {
         writeln!(out, "{}", fields.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(","))?;
     }

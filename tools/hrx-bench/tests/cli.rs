@@ -28,7 +28,7 @@ fn text(args: &[&str]) -> String {
 
 #[test]
 fn every_combination_is_measured_in_order() {
-    let args = ["-p", "4,8", "-n", "3", "-d", "0,5", "-r", "3", "-t", "1,2", "-o", "json"];
+    let args = ["-p", "4,8", "-n", "3", "-d", "0,5", "-r", "3", "-t", "1,2", "--no-limits", "-o", "json"];
     let Value::Array(records) = serde_json::from_str(&text(&args)).unwrap() else { panic!("no list") };
     let number = |r: &Value, name: &str| r[name].as_u64().unwrap();
     let shapes: Vec<_> =
@@ -53,8 +53,85 @@ fn every_combination_is_measured_in_order() {
 }
 
 #[test]
+fn a_synthetic_model_needs_no_file_and_is_held_to_the_devices_limits() {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hrx-bench-cache");
+    let args = ["--synthetic", "qwen3-0.6b:q4_0", "--device", "cpu", "-p", "4", "-n", "2", "-r", "1", "-o", "json"];
+    let output = bench().args(args).arg("--cache-dir").arg(cache).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let records: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [prompt, generation] = [0, 1].map(|i| &records[i]);
+    let number = |r: &Value, name: &str| r[name].as_f64().unwrap_or_else(|| panic!("{name}: {r}"));
+    assert_eq!(prompt["model_filename"], "qwen3-0.6b:q4_0");
+    assert_eq!(prompt["model_type"], "qwen3 596.05M Q4_0");
+    assert_eq!(prompt["backends"], "CPU");
+    // All weights but the norms are read for a token: the embeddings are the output's.
+    assert!((number(generation, "bytes_per_token") / (596.0e6 * 18.0 / 32.0) - 1.0).abs() < 0.01, "{generation}");
+    assert!((number(generation, "ops_per_token") / (2.0 * 596.0e6) - 1.0).abs() < 0.01, "{generation}");
+    assert!(number(prompt, "bytes_per_token") < number(generation, "bytes_per_token") / 3.0, "{prompt}");
+    for r in [prompt, generation] {
+        assert!(number(r, "copy_bandwidth") > 1e8 && number(r, "product_rate") > 1e8, "{r}");
+        let share = number(r, "bandwidth") / number(r, "copy_bandwidth");
+        assert!((number(r, "bandwidth_share") / share - 1.0).abs() < 1e-9, "{r}");
+        assert!(number(r, "launches") > 100.0, "{r}");
+    }
+
+    let output = bench().args(["--synthetic", "qwen3-0.6b:q9"]).output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && err.contains("no recipe q9; there are: q4_k_m, "), "{err}");
+}
+
+#[test]
+fn kernels_are_timed() {
+    let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trace.json");
+    let args = ["--device", "cpu", "-p", "40", "-b", "16", "-n", "4", "-d", "3", "-r", "2", "--no-limits", "--profile"];
+    let more = ["--trace", trace.to_str().unwrap(), "-o", "json"];
+    let records: Value = serde_json::from_str(&text(&[&args[..], &more].concat())).unwrap();
+    for (i, steps) in [(0, 3), (1, 4)] {
+        let profile = &records[i]["profile"];
+        assert_eq!(profile["steps"], steps, "{profile}");
+        let kernels = profile["by_kernel"].as_array().unwrap();
+        let sum = |field: &str| kernels.iter().map(|k| k[field].as_f64().unwrap()).sum::<f64>();
+        let all = |field: &str| profile[field].as_f64().unwrap();
+        assert!((sum("us") / all("kernels_us") - 1.0).abs() < 1e-6 && (sum("share") - 1.0).abs() < 1e-6, "{profile}");
+        assert!((sum("launches") - all("launches")).abs() < 1e-6 && all("gaps_us") >= 0.0, "{profile}");
+    }
+    assert_eq!(records[1]["profile"]["launches"].as_f64(), records[1]["launches"].as_f64());
+    let trace: Value = serde_json::from_slice(&std::fs::read(&trace).unwrap()).unwrap();
+    let slices = trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X" && e["tid"] == 1);
+    let per_step = |i: usize, steps: f64| records[i]["profile"]["launches"].as_f64().unwrap() * steps;
+    assert_eq!(slices.count() as f64, per_step(0, 3.0) + per_step(1, 4.0));
+    let table = text(&args);
+    assert!(table.contains("tg4 @ d3: a step of 1 tokens has ") && table.contains("| us a launch |"), "{table}");
+}
+
+#[test]
+fn goldens_are_judged_as_tests_judge_them() {
+    let dir = hrx_tests::golden::repository().join("tests/golden");
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hrx-bench-cache");
+    let golden = |more: &[&str]| {
+        let mut command = bench();
+        command.arg("golden").arg(&dir).args(["--device", "cpu"]).args(more).arg("--cache-dir").arg(&cache);
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, out, err) = golden(&["--only", "llama-Q4_1,llama-linear-F16", "-o", "jsonl"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    let rows: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(rows.len(), 2, "{out}");
+    for row in &rows {
+        let [found, bound] = ["median_nmse", "bound"].map(|name| row[name].as_f64().unwrap());
+        assert!(found > 0.0 && found < bound && row["device"] == "cpu", "{row}");
+    }
+    let (code, out, _) = golden(&["--only", "llama-Q4_1"]);
+    assert!(code == Some(0) && out.contains("| ok   |") && out.contains("1 models, 0 failed"), "{out}");
+    let (code, _, err) = golden(&["--only", "nothing"]);
+    assert!(code == Some(1) && err.contains("no model there has nothing in its name"), "{err}");
+}
+
+#[test]
 fn tables_and_lines() {
-    let args = ["-p", "4", "-n", "2", "-d", "5", "-r", "2", "-o"];
+    let args = ["-p", "4", "-n", "2", "-d", "5", "-r", "2", "--no-limits", "-o"];
     let with = |form| text(&[&args[..], &[form]].concat());
     let md = with("md");
     assert!(md.contains(" pp4 @ d5 |") && md.contains(" tg2 @ d5 |") && md.contains('±'), "{md}");
@@ -62,7 +139,7 @@ fn tables_and_lines() {
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(lines.len(), 3);
     assert!(lines.iter().all(|l| l.split(',').count() == lines[0].split(',').count()), "{csv}");
-    assert!(lines[0].starts_with("build_commit,") && lines[0].ends_with(",stddev_ts"), "{csv}");
+    assert!(lines[0].starts_with("build_commit,") && lines[0].contains(",stddev_ts,median_ts,"), "{csv}");
     for line in with("jsonl").lines() {
         serde_json::from_str::<Value>(line).unwrap();
     }

@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::output::{emit_parser, pick, target_parser, write};
 use hrx::compiler::{Emit, Target, emit};
-use hrx::ir::tile::{parse_module, verify};
+use hrx::ir::tile::{Kernel, parse_module, verify};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,11 +28,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let (name, text) = read(&args.file)?;
-    let mut kernels = parse_module(&text).map_err(|e| format!("{name}: {e}"))?;
-    if kernels.is_empty() {
-        return Err(format!("{name}: there is no kernel in it").into());
-    }
+    let (name, mut kernels) = kernels_of(&args.file)?;
     let names: Vec<&str> = kernels.iter().map(|k| k.name.as_str()).collect();
     match &args.kernel {
         Some(wanted) => {
@@ -52,6 +48,19 @@ pub fn run(args: &Args) -> Outcome {
     }
     write(&forms.join(&b'\n'), args.output.as_deref(), args.emit.is_binary())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A file's name for messages, and its kernels, of which there is at least one.
+///
+/// # Errors
+/// What can't be read or does not parse.
+pub fn kernels_of(path: &Path) -> Result<(String, Vec<Kernel>), String> {
+    let (name, text) = read(path)?;
+    let kernels = parse_module(&text).map_err(|e| format!("{name}: {e}"))?;
+    if kernels.is_empty() {
+        return Err(format!("{name}: there is no kernel in it"));
+    }
+    Ok((name, kernels))
 }
 
 /// A file's name for messages, and its text.

@@ -1,21 +1,22 @@
-//! `hrx-jit dump`: a model's graph, or one of its kernels.
+//! `hrx-jit dump`: a model's graph, or one of its kernels, or a kernel in tile IR.
 
 use crate::Outcome;
+use crate::compile::kernels_of;
 use crate::output::{pick, target_parser, write};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hrx::compiler::{Emit, Target, emit};
 use hrx::exec::model_kernels;
+use hrx::ir::tile::Kernel;
 use hrx::models::ModelGraph;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A GGUF file
+    /// A GGUF file, or one with kernels in tile IR (.tile)
     model: PathBuf,
-    /// The kernel: its name, or a part that no other kernel's name has. Not needed for the graph
-    #[arg(long, value_name = "NAME", required_unless_present = "emit",
-        required_if_eq_any = Emit::ALL.map(|(name, _)| ("emit", name)))]
+    /// The kernel: its name, or a part that no other kernel's name has. Not needed for the graph, or where there is one
+    #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
     /// The form
     #[arg(long, value_name = "FORM", default_value = "tile", value_parser = form_parser())]
@@ -44,11 +45,20 @@ pub fn run(args: &Args) -> Outcome {
     let (bytes, binary) = match args.emit {
         Form::Graph => (ModelGraph::open(&args.model)?.graph.to_string().into_bytes(), false),
         Form::Kernel(form) => {
-            let kernels = model_kernels(&ModelGraph::open(&args.model)?.graph, &args.target)?;
-            let names: Vec<&str> = kernels.iter().map(|k| k.kernel.name.as_str()).collect();
-            let wanted = args.kernel.as_deref().unwrap_or_default();
-            let at = pick(&names, wanted, &args.model.display().to_string())?;
-            (emit(&kernels[at].kernel, &args.target, form)?, form.is_binary())
+            let kernels: Vec<Kernel> = if args.model.extension().is_some_and(|e| e == "tile") {
+                kernels_of(&args.model)?.1
+            } else {
+                let of_model = model_kernels(&ModelGraph::open(&args.model)?.graph, &args.target)?;
+                of_model.into_iter().map(|k| k.kernel).collect()
+            };
+            let names: Vec<&str> = kernels.iter().map(|k| k.name.as_str()).collect();
+            let file = args.model.display().to_string();
+            let at = match (&args.kernel, &names[..]) {
+                (Some(wanted), _) => pick(&names, wanted, &file)?,
+                (None, [_]) => 0,
+                (None, _) => return Err(format!("{file}: say with --kernel which of its kernels").into()),
+            };
+            (emit(&kernels[at], &args.target, form)?, form.is_binary())
         }
     };
     write(&bytes, args.output.as_deref(), binary)?;

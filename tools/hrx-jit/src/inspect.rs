@@ -1,13 +1,16 @@
 //! `hrx-jit inspect`: what a kernel takes of a chip, executes and does with memory.
 
 use crate::Outcome;
+use crate::compile::kernels_of;
 use crate::input::{bytes_of, is_gguf, size_parser};
 use crate::output::{board_parser, pick, target_parser, write};
 use hrx::compiler::hsaco::Hsaco;
 use hrx::compiler::inspect::{Inspection, Options, inspect};
+use hrx::compiler::ptx::{self, Ptx};
 use hrx::compiler::target::amd::Board;
 use hrx::compiler::{Target, compile};
 use hrx::exec::model_kernels;
+use hrx::ir::tile::Kernel;
 use hrx::models::ModelGraph;
 use std::error::Error;
 use std::path::PathBuf;
@@ -15,12 +18,12 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// An HSACO of any compiler, or a GGUF file
+    /// An HSACO of any compiler, PTX, a file with kernels in tile IR (.tile), or a GGUF file
     file: PathBuf,
-    /// The kernel: its name, or a part that no other kernel's name has. All kernels of an HSACO without
+    /// The kernel: its name, or a part that no other kernel's name has. All kernels of an HSACO and of PTX without
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// The GPU that a model's kernel is compiled for. An HSACO says what it is for
+    /// The GPU that a model's or a tile IR file's kernel is compiled for. An HSACO or PTX says what it is for
     #[arg(long, value_parser = target_parser)]
     target: Option<Target>,
     /// The board whose roofs are drawn: its name, or a part that no other board's name has [default: a typical one of
@@ -41,32 +44,83 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
+/// What is said of a file.
+enum Found {
+    /// Of a code object for AMD GPUs.
+    Hsaco(Inspection),
+    /// Of PTX.
+    Ptx(ptx::Report),
+}
+
 pub fn run(args: &Args) -> Outcome {
     let found = inspected(args)?;
     if let Some(page) = &args.html {
+        let Found::Hsaco(found) = &found else { return Err("pages of HTML are of code for AMD GPUs".into()) };
         write(found.html().as_bytes(), Some(page), false)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let text = if args.json { serde_json::to_string_pretty(&found)? + "\n" } else { found.to_string() };
+    let text = match (&found, args.json) {
+        (Found::Hsaco(found), false) => found.to_string(),
+        (Found::Ptx(found), false) => found.to_string(),
+        (Found::Hsaco(found), true) => serde_json::to_string_pretty(found)? + "\n",
+        (Found::Ptx(found), true) => serde_json::to_string_pretty(found)? + "\n",
+    };
     write(text.as_bytes(), args.output.as_deref(), false)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn inspected(args: &Args) -> Result<Inspection, Box<dyn Error>> {
+fn inspected(args: &Args) -> Result<Found, Box<dyn Error>> {
     let name = args.file.display().to_string();
-    if is_gguf(&args.file)? {
-        return of_model(args, &name);
+    let kernels: Vec<Kernel> = if is_gguf(&args.file)? {
+        let target = args.gpu(&name)?;
+        let of_model = model_kernels(&ModelGraph::open(&args.file)?.graph, target)?;
+        of_model.into_iter().map(|k| k.kernel).collect()
+    } else if args.file.extension().is_some_and(|e| e == "tile") {
+        kernels_of(&args.file)?.1
+    } else {
+        if args.target.is_some() {
+            let why = "--target is for models and tile IR; a code object says what it is for";
+            return Err(format!("{name}: {why}").into());
+        }
+        return of_bytes(&bytes_of(&args.file)?, args.kernel.as_deref(), &args.options(), &name);
+    };
+    let target = args.gpu(&name)?;
+    let names: Vec<&str> = kernels.iter().map(|k| k.name.as_str()).collect();
+    let at = match (&args.kernel, &names[..]) {
+        (Some(wanted), _) => pick(&names, wanted, &name)?,
+        (None, [_]) => 0,
+        (None, _) => return Err(format!("{name}: say with --kernel which of its kernels").into()),
+    };
+    let compiled = compile(&kernels[at], target)?;
+    of_bytes(&compiled.object, None, &args.options(), &kernels[at].name)
+}
+
+/// Inspects a code object or PTX, as [`of_code_object`] does.
+fn of_bytes(bytes: &[u8], kernel: Option<&str>, options: &Options<'_>, name: &str) -> Result<Found, Box<dyn Error>> {
+    if !Ptx::is(bytes) {
+        return of_code_object(bytes, kernel, options, name).map(Found::Hsaco);
     }
-    if args.target.is_some() {
-        return Err(format!("{name}: --target is for models; a code object says what it is for").into());
+    let said = |e: hrx::compiler::CompileError| format!("{name}: {e}");
+    if options.board.is_some() || options.workgroup.is_some() {
+        return Err(format!("{name}: PTX says its workgroup, and there are no roofs for it").into());
     }
-    let bytes = bytes_of(&args.file)?;
-    of_code_object(&bytes, args.kernel.as_deref(), &args.options(), &name)
+    let ptx = Ptx::read(bytes).map_err(said)?;
+    let names: Vec<&str> = ptx.kernels.iter().map(|k| k.name.as_str()).collect();
+    let kernel = kernel.map(|wanted| pick(&names, wanted, name)).transpose()?.map(|at| names[at]);
+    Ok(Found::Ptx(ptx::report(bytes, kernel).map_err(said)?))
 }
 
 impl Args {
     fn options(&self) -> Options<'static> {
         Options { kernel: None, board: self.board, workgroup: self.workgroup }
+    }
+
+    /// The GPU that is compiled for.
+    fn gpu(&self, name: &str) -> Result<&Target, String> {
+        match &self.target {
+            Some(target @ (Target::Amd(_) | Target::Nvidia(_))) => Ok(target),
+            _ => Err(format!("{name}: say with --target for which GPU its kernel is to be compiled")),
+        }
     }
 }
 
@@ -87,18 +141,4 @@ pub fn of_code_object(
         }
     };
     Ok(inspect(bytes, &Options { kernel: kernel.as_deref(), ..*options }).map_err(said)?)
-}
-
-fn of_model(args: &Args, name: &str) -> Result<Inspection, Box<dyn Error>> {
-    let Some(target @ Target::Amd(_)) = &args.target else {
-        return Err(format!("{name}: say with --target for which GPU its kernel is to be compiled").into());
-    };
-    let Some(wanted) = &args.kernel else {
-        return Err(format!("{name}: say with --kernel which of its kernels").into());
-    };
-    let kernels = model_kernels(&ModelGraph::open(&args.file)?.graph, target)?;
-    let names: Vec<&str> = kernels.iter().map(|k| k.kernel.name.as_str()).collect();
-    let kernel = &kernels[pick(&names, wanted, name)?].kernel;
-    let compiled = compile(kernel, target)?;
-    of_code_object(&compiled.object, None, &args.options(), &kernel.name)
 }

@@ -4,6 +4,7 @@ use crate::Outcome;
 use crate::output::target_parser;
 use hrx::compiler::Target;
 use hrx::compiler::hsaco::Hsaco;
+use hrx::compiler::ptx::Ptx;
 use hrx::compiler::target::amd::Resources;
 use hrx::exec::{KernelObject, ModelKernel, Objects, model_kernels};
 use hrx::ir::tile::Kernel;
@@ -55,7 +56,7 @@ pub fn run(args: &Args) -> Outcome {
     }
     let used: Vec<Option<Used>> = made.iter().map(|o| used(&args.target, &o.bytes)).collect::<Result<_, _>>()?;
     let width = rows.iter().map(|(k, _)| k.kernel.name.len()).max().unwrap_or(0).max(4);
-    let registers = if matches!(args.target, Target::Amd(_)) { "  VGPR  SGPR    LDS  waves/SIMD" } else { "" };
+    let registers = if matches!(args.target, Target::Host(_)) { "" } else { "  VGPR  SGPR    LDS  waves/SIMD" };
     writeln!(out, "{:width$}  hash              compile ms   bytes{registers}  decode  prefill  facts", "name")?;
     for ((k, o), used) in rows.iter().zip(&used) {
         let time = o.time.map_or("-".into(), |t| format!("{:.1}", 1e3 * t.as_secs_f64()));
@@ -98,9 +99,17 @@ impl Used {
     }
 }
 
-/// Registers, LDS and occupancy of an object for a GPU; none for others.
+/// Registers, LDS and occupancy of an object for a GPU; none for others. Of NVIDIA's only LDS is known: registers are
+/// allocated by the driver.
 fn used(target: &Target, object: &[u8]) -> Result<Option<Used>, Box<dyn std::error::Error>> {
-    let Target::Amd(chip) = target else { return Ok(None) };
+    let chip = match target {
+        Target::Host(_) => return Ok(None),
+        Target::Nvidia(_) => {
+            let lds = Ptx::read(object)?.kernels.iter().map(|k| k.static_shared + k.dynamic_shared).sum();
+            return Ok(Some(Used { vgprs: None, sgprs: None, lds, waves: None }));
+        }
+        Target::Amd(chip) => chip,
+    };
     let hsaco = Hsaco::read(object)?;
     let Some(kernel) = hsaco.kernels.first() else { return Err("an object without a kernel".into()) };
     let meta = kernel.metadata.as_ref();

@@ -4,6 +4,7 @@ use crate::Outcome;
 use crate::output::target_parser;
 use hrx::compiler::Target;
 use hrx::compiler::target::amd::{BOARDS, CHIPS, Chip, Row, report};
+use hrx::compiler::target::nvidia;
 use hrx::device::kfd::{Gpu, NODES, Override, Topology};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -36,12 +37,14 @@ pub fn run(args: &Args) -> Outcome {
 
 /// All targets but the machine's own processor, which another name stands for.
 fn targets() -> Vec<Target> {
-    std::iter::once(Target::x86_64_v3()).chain(CHIPS.iter().map(Target::Amd)).collect()
+    let gpus = CHIPS.iter().map(Target::Amd).chain(nvidia::CHIPS.iter().map(Target::Nvidia));
+    std::iter::once(Target::x86_64_v3()).chain(gpus).collect()
 }
 
 fn rows(target: &Target) -> Vec<Row> {
     match target {
         Target::Amd(chip) => report(chip),
+        Target::Nvidia(chip) => nvidia::report(chip),
         Target::Host(_) => Vec::new(),
     }
 }
@@ -58,6 +61,11 @@ fn of_target(target: &Target) -> Value {
         value["generation"] = json!(chip.generation);
         value["facts"] = json!(facts);
         value["boards"] = json!(boards(chip));
+    }
+    if let Target::Nvidia(chip) = target {
+        value["generation"] = json!(chip.generation);
+        value["facts"] = json!(facts);
+        value["boards"] = json!([chip.board.name]);
     }
     value
 }
@@ -99,6 +107,19 @@ fn print_table(out: &mut dyn Write) -> io::Result<()> {
             kinds.join(", ")
         );
         writeln!(out, "{}", row.trim_end())?;
+    }
+    for chip in nvidia::CHIPS {
+        writeln!(
+            out,
+            "{:16}{:16}{:>5}{:>7}{:>9}  {:24}{}",
+            chip.name,
+            chip.generation,
+            nvidia::WARP,
+            nvidia::THREAD_REGISTERS.value,
+            chip.most_shared.value >> 10,
+            "mma.sync, dot",
+            chip.board.name
+        )?;
     }
     writeln!(out)?;
     print_here(out, &here(Path::new(NODES)))

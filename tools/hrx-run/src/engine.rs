@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::stats::{self, Totals, ms};
+use hrx::names::{Defaults, Found, Keeper, Places};
 use hrx::npy::{NpyError, NpyWriter};
 use hrx::sampler::SamplerOptions;
 use hrx::{
@@ -33,6 +34,8 @@ pub struct Engine<'a> {
     pub output: Output,
     /// What was done so far.
     pub totals: Totals,
+    /// What the model's name stands for.
+    pub found: Found,
     options: GenerateOptions,
     load: Duration,
     ready: Duration,
@@ -63,18 +66,8 @@ impl<'a> Engine<'a> {
         let interrupt = Interrupt::install();
         let start = Instant::now();
         console.spinner("opening the model");
-        let warn = Arc::clone(console);
-        let model_options = ModelOptions {
-            device: args.device.clone(),
-            threads: args.threads(),
-            cache: match (&args.cache_dir, args.no_cache) {
-                (_, true) => CacheChoice::Disabled,
-                (Some(dir), false) => CacheChoice::Dir(dir.clone()),
-                (None, false) => CacheChoice::Default,
-            },
-            warn: Arc::new(move |text: &str| warn.warn(text)),
-        };
-        let model = Model::open(args.model(), &model_options)?;
+        let found = Places::from_env().find(args.model()).map_err(hrx::Error::from)?;
+        let model = Model::open(&found.path, &model_options(args, console))?;
         let load = start.elapsed();
 
         console.spinner("making kernels");
@@ -82,16 +75,7 @@ impl<'a> Engine<'a> {
         if let Some(n) = args.ctx_size.filter(|&n| n > n_train) {
             console.warn(&format!("-c {n}: the model was trained with contexts of {n_train} tokens"));
         }
-        let session_options = SessionOptions {
-            n_ctx: match args.ctx_size {
-                None => 0,
-                Some(0) => n_train,
-                Some(n) => n,
-            },
-            n_batch: args.batch_size,
-            outputs: if args.logits.is_some() { Outputs::All } else { Outputs::Last },
-            activations: args.activations,
-        };
+        let session_options = session_options(args, &model);
         let (session, prepared) = std::thread::scope(|scope| {
             let prepared = scope.spawn(|| prepare(&model));
             let session = model.session(&session_options);
@@ -108,7 +92,8 @@ impl<'a> Engine<'a> {
             interrupt,
             output: Output::new(),
             totals: Totals::default(),
-            options: generate_options(args),
+            options: generate_options(args, &found.defaults),
+            found,
             load,
             ready: clock.elapsed(),
         };
@@ -219,7 +204,7 @@ impl<'a> Engine<'a> {
             "n_batch": session.n_batch(),
             "seed": self.options.sampler.seed,
             "model": {
-                "file": self.args.model(),
+                "file": self.found.path,
                 "file_bytes": summary.file_bytes,
                 "name": summary.name,
                 "architecture": summary.architecture,
@@ -252,6 +237,9 @@ impl<'a> Engine<'a> {
     fn describe(&self) {
         let line = |text: String| self.console.line(&text);
         let summary = self.model.summary();
+        if self.found.keeper != Keeper::File {
+            line(format!("{} of {}: {}", self.found.name, self.found.keeper.name(), self.found.path.display()));
+        }
         line(format!(
             "model: {} {}, {:.1} M parameters, {}",
             summary.architecture,
@@ -278,15 +266,46 @@ impl<'a> Engine<'a> {
     }
 }
 
-fn generate_options(args: &Args) -> GenerateOptions {
+/// How the model is opened.
+pub fn model_options(args: &Args, console: &Arc<Console>) -> ModelOptions {
+    let warn = Arc::clone(console);
+    ModelOptions {
+        device: args.device.clone(),
+        threads: args.threads(),
+        cache: match (&args.cache_dir, args.no_cache) {
+            (_, true) => CacheChoice::Disabled,
+            (Some(dir), false) => CacheChoice::Dir(dir.clone()),
+            (None, false) => CacheChoice::Default,
+        },
+        warn: Arc::new(move |text: &str| warn.warn(text)),
+    }
+}
+
+/// How its session is made.
+pub fn session_options(args: &Args, model: &Model) -> SessionOptions {
+    SessionOptions {
+        n_ctx: match args.ctx_size {
+            None => 0,
+            Some(0) => model.config().n_ctx_train,
+            Some(n) => n,
+        },
+        n_batch: args.batch_size,
+        outputs: if args.logits.is_some() { Outputs::All } else { Outputs::Last },
+        activations: args.activations,
+    }
+}
+
+/// What the command line says, else the model's keeper, else what is usual.
+fn generate_options(args: &Args, defaults: &Defaults) -> GenerateOptions {
+    let usual = SamplerOptions::default();
     GenerateOptions {
         max_tokens: args.max_tokens(),
         sampler: SamplerOptions {
-            temperature: args.temp,
-            top_k: args.top_k,
-            top_p: args.top_p,
-            min_p: args.min_p,
-            repeat_penalty: args.repeat_penalty,
+            temperature: args.temp.or(defaults.temperature).unwrap_or(usual.temperature),
+            top_k: args.top_k.or(defaults.top_k).unwrap_or(usual.top_k),
+            top_p: args.top_p.or(defaults.top_p).unwrap_or(usual.top_p),
+            min_p: args.min_p.or(defaults.min_p).unwrap_or(usual.min_p),
+            repeat_penalty: args.repeat_penalty.or(defaults.repeat_penalty).unwrap_or(usual.repeat_penalty),
             penalty_last_n: args.repeat_last_n,
             seed: match args.seed {
                 Some(Seed::Fixed(seed)) => seed,
@@ -296,6 +315,8 @@ fn generate_options(args: &Args) -> GenerateOptions {
         ignore_eos: args.ignore_eos,
         special: args.special,
         prefill: args.prefill,
+        // An explicit wish to go on is for these, too.
+        stop: if args.ignore_eos { args.stop.clone() } else { [&args.stop[..], &defaults.stop].concat() },
     }
 }
 

@@ -50,7 +50,7 @@ impl Lines {
     /// The next line, without its end; none at the end.
     ///
     /// # Errors
-    /// If standard input can't be read.
+    /// If standard input can't be read, or is no text.
     pub fn next(&mut self) -> Result<Option<String>, Failure> {
         match self {
             Lines::Editor(editor) => editor.next(),
@@ -58,7 +58,7 @@ impl Lines {
                 let mut line = Vec::new();
                 let read = io::stdin().lock().read_until(b'\n', &mut line);
                 let n = read.map_err(|source| Failure::Stream { action: "read standard input", source })?;
-                let line = String::from_utf8_lossy(&line);
+                let line = String::from_utf8(line).map_err(|_| Failure::Input("a message is not UTF-8".into()))?;
                 Ok((n > 0).then(|| line.trim_end_matches(['\n', '\r']).to_owned()))
             }
         }

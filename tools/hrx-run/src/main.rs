@@ -2,7 +2,8 @@
 //!
 //! * [`args`]: the command line, whose help is the manual.
 //! * [`engine`]: opens the model and evaluates; everything else goes through it.
-//! * [`complete`]: a text or token ids, once. [`chat`]: a conversation, with [`lines`] to read it from.
+//! * [`complete`]: a text or token ids, once. [`chat`]: a conversation, with [`lines`] to read it from and [`prompts`] to
+//!   write it for the model. [`explain`]: what the model is, without running it.
 //! * [`console`]: what people see on standard error. [`output`]: the text on standard output.
 //! * [`clock`]: time since the process started. [`stats`]: the numbers of a run. [`interrupt`]: Ctrl-C.
 
@@ -12,11 +13,13 @@ mod clock;
 mod complete;
 mod console;
 mod engine;
+mod explain;
 mod failure;
 mod input;
 mod interrupt;
 mod lines;
 mod output;
+mod prompts;
 mod stats;
 
 use args::Args;
@@ -31,6 +34,13 @@ use std::sync::Arc;
 fn main() -> ExitCode {
     let clock = Clock::start();
     let args = Args::parse();
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        // What the template engine fails at comes back as an error, which is a line of its own.
+        if std::thread::current().name() != Some(hrx::chat::RENDER_THREAD) {
+            report(panic);
+        }
+    }));
     let console = Arc::new(Console::new());
     let done = run(&args, clock, &console);
     console.clear();
@@ -47,7 +57,10 @@ fn run(args: &Args, clock: Clock, console: &Arc<Console>) -> Result<u8, Failure>
     if args.list_devices {
         return list_devices(args).map(|()| 0);
     }
-    if args.chat { chat::run(args, clock, console) } else { complete::run(args, clock, console) }
+    if args.explain {
+        return explain::run(args, console).map(|()| 0);
+    }
+    if args.converses() { chat::run(args, clock, console) } else { complete::run(args, clock, console) }
 }
 
 fn list_devices(args: &Args) -> Result<(), Failure> {
@@ -61,7 +74,8 @@ fn list_devices(args: &Args) -> Result<(), Failure> {
     output.finish()
 }
 
-/// An error is one line, whatever its parts had in mind.
+/// An error is one line, whatever its parts had in mind, and moves no terminal's cursor.
 fn one_line(text: &str) -> String {
-    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
+    let line = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ");
+    line.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
 }

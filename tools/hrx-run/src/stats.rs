@@ -37,6 +37,7 @@ impl Totals {
         self.decode += done.decode;
         self.stop = Some(match done.stop {
             Stop::EndOfText => "end_of_text",
+            Stop::StopText => "stop_text",
             Stop::MaxTokens => "max_tokens",
             Stop::ContextFull => "context_full",
             Stop::Caller => "stopped",

@@ -13,7 +13,8 @@ use crate::shell::{cargo, command, output, run as run_command, target_dir};
 const PROFILE: &str = "dist";
 
 /// The programs, and with what they are started to see how long that takes.
-const PROGRAMS: [(&str, &[&str]); 2] = [("hrx-run", &["--version"]), ("hrx-jit", &["--version", "targets"])];
+const PROGRAMS: [(&str, &[&str]); 3] =
+    [("hrx-run", &["--version"]), ("hrx-jit", &["--version", "targets"]), ("hrx-bench", &["--version"])];
 
 /// How often each is started; the median counts.
 const STARTS: usize = 41;

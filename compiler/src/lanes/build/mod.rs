@@ -19,10 +19,10 @@ mod shape;
 mod tile;
 
 use super::assign::{self, Layouts};
+use super::facts::Facts;
 use super::ir::{LaneKernel, Ty, Val};
 use super::layout::{Axis, Layout};
 use crate::CompileError;
-use crate::target::amd::Chip;
 use emit::Emitter;
 use hazards::Hazards;
 use hrx_ir::tile::kernel::local_view_bytes;
@@ -48,7 +48,7 @@ pub(super) fn refuse<T>(reason: impl Into<String>) -> Result<T> {
 /// State of building one kernel.
 pub(super) struct Builder<'k> {
     k: &'k Kernel,
-    facts: &'static Chip,
+    facts: Facts,
     e: Emitter,
     layouts: Layouts,
     values: HashMap<Value, Data>,
@@ -69,7 +69,8 @@ pub(super) struct Builder<'k> {
 ///
 /// # Errors
 /// If the kernel asks for what the chip has not got.
-pub fn build(k: &Kernel, facts: &'static Chip) -> std::result::Result<LaneKernel, CompileError> {
+pub fn build(k: &Kernel, chip: impl Into<Facts>) -> std::result::Result<LaneKernel, CompileError> {
+    let facts = chip.into();
     let refused = |reason: String| CompileError::Kernel { kernel: k.name.clone(), reason };
     if !k.waves.is_power_of_two() {
         return Err(refused(format!("{} waves: the number of waves is a power of two", k.waves)));

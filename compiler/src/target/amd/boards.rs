@@ -2,7 +2,8 @@
 //!
 //! Peaks are the published ones. Tests hold them to CUs, clock and what the chip's instructions do in a clock.
 
-use super::{Fact, Source, fact::known};
+use super::{Fact, Source};
+use crate::target::fact::known;
 
 /// A graphics card, an accelerator or the graphics of a processor.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -1,8 +1,8 @@
 //! The rows of chips: one row a generation, and each chip as what it changes of it.
 
-use super::fact::{Fact, Known, known};
 use super::registers::{Accumulators, Block, Sgprs, Vgprs};
 use super::{Chip, Dot4, Fp8, Matrix, Source, dot, matrix};
+use crate::target::fact::{Fact, Known, known};
 
 /// Word 3 of a buffer resource on gfx9: a data format of 32 bits and a float number format. Untyped loads and stores
 /// ignore both, but a format of zero is an invalid resource. Source: [`Source::MlirBuffer`].

@@ -8,15 +8,14 @@
 mod boards;
 mod chips;
 mod dot;
-mod fact;
 mod matrix;
 mod registers;
 mod report;
 
+pub use super::fact::{Fact, FactError, Known, Source};
 pub use boards::{BOARDS, Board};
 pub use chips::CHIPS;
 pub use dot::{ALL as DOT_OPS, DotCall, DotOp, DotType};
-pub use fact::{Fact, FactError, Known, Source};
 pub use matrix::{Bit, Fragment, Layout, MatrixCall, MatrixOp, MatrixType, Operand, Scalar};
 pub use registers::{Accumulators, Block, Limit, Occupancy, Resources, Sgprs, Vgprs};
 pub use report::{Row, report};

@@ -1,7 +1,7 @@
 //! The facts of a chip as rows of text, for people.
 
-use super::fact::{Fact, Source};
 use super::{Accumulators, BOARDS, Board, Chip, Dot4, Fp8, Matrix};
+use crate::target::fact::{Fact, Source};
 use std::fmt::Display;
 
 /// One fact as text.

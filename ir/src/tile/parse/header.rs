@@ -128,17 +128,19 @@ impl Parser<'_> {
             self.expect(")")?;
             return Ok(GridExpr::CeilDiv(a, by));
         }
-        if self.eat("mul") {
-            self.expect("(")?;
-            let a = Box::new(self.grid_expr(depth + 1)?);
-            self.expect(",")?;
-            let b = Box::new(self.grid_expr(depth + 1)?);
-            self.expect(")")?;
-            return Ok(GridExpr::Mul(a, b));
+        for (word, make) in [("mul", GridExpr::Mul as fn(_, _) -> _), ("add", GridExpr::Add)] {
+            if self.eat(word) {
+                self.expect("(")?;
+                let a = Box::new(self.grid_expr(depth + 1)?);
+                self.expect(",")?;
+                let b = Box::new(self.grid_expr(depth + 1)?);
+                self.expect(")")?;
+                return Ok(make(a, b));
+            }
         }
         match self.token {
             Token::Word(_) if self.numbered('v').is_none() => {
-                Err(self.expected("a grid expression: an extent, `ceildiv` or `mul`"))
+                Err(self.expected("a grid expression: an extent, `ceildiv`, `mul` or `add`"))
             }
             _ => self.extent().map(GridExpr::Extent),
         }

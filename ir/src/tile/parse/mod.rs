@@ -9,7 +9,7 @@
 //! access    = "in" | "out" | "inout" | "local"
 //! content   = an element type | a quantised format
 //! extent    = integer | value
-//! expr      = extent | "ceildiv" "(" expr "," integer ")" | "mul" "(" expr "," expr ")"
+//! expr      = extent | "ceildiv" "(" expr "," integer ")" | ("mul" | "add") "(" expr "," expr ")"
 //! local     = "local" view ":" decl
 //! inst      = [ result { "," result } "=" ] operation (see ops.rs)
 //! result    = value ":" type

@@ -86,7 +86,7 @@ impl Verifier<'_> {
                 }
                 self.grid(a, depth + 1);
             }
-            GridExpr::Mul(a, b) => {
+            GridExpr::Mul(a, b) | GridExpr::Add(a, b) => {
                 self.grid(a, depth + 1);
                 self.grid(b, depth + 1);
             }

@@ -1,13 +1,13 @@
 //! The devices that HIP's runtime offers, and which of them is used.
 
 use super::api::{
-    ARCH_NAME, ARCH_NAME_BYTES, ARCH_NAME_R0600, ATTRIBUTE_INTEGRATED, HipError, INVALID_DEVICE, NO_DEVICE,
-    PROPERTY_BYTES,
+    ARCH_NAME, ARCH_NAME_BYTES, ARCH_NAME_R0600, ATTRIBUTE_INTEGRATED, INVALID_DEVICE, NO_DEVICE, PROPERTY_BYTES,
 };
 use super::library::Library;
+use crate::device::gpu::call::{CallError, text};
 use crate::device::kfd::{Gpu, Kind, Override, Topology};
 use hrx_compiler::target::amd::{self, Chip};
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_int};
 
 /// A device of HIP's.
 #[derive(Clone, PartialEq, Debug)]
@@ -61,7 +61,7 @@ pub fn found(library: &Library) -> Result<Vec<Found>, FindError> {
 pub enum FindError {
     /// A call failed.
     #[error(transparent)]
-    Call(#[from] HipError),
+    Call(#[from] CallError),
     /// The library has neither of the functions that say which processor a device is.
     #[error("the library has no hipGetDeviceProperties, which says what processor a device is")]
     NoProperties,
@@ -110,12 +110,6 @@ fn arch_name(library: &Library, index: c_int) -> Result<String, FindError> {
     let name = &bytes[offset..offset + ARCH_NAME_BYTES];
     let name = CStr::from_bytes_until_nul(name).ok().and_then(|n| n.to_str().ok());
     name.filter(|n| n.starts_with("gfx")).map(String::from).ok_or(FindError::Layout { index, offset })
-}
-
-fn text(write: impl FnOnce(*mut c_char, c_int) -> Result<(), HipError>) -> Result<String, HipError> {
-    let mut buffer = [0u8; 256];
-    write(buffer.as_mut_ptr().cast(), buffer.len() as c_int - 1)?;
-    Ok(CStr::from_bytes_until_nul(&buffer).map_or(String::new(), |t| t.to_string_lossy().into_owned()))
 }
 
 /// The device to use: the one of that number, else the first card whose processor is in the table, else the first

@@ -1,81 +1,32 @@
 //! HIP's library, opened when it is needed. Nothing of ROCm is there when this is built.
 
-use super::api::{Emulator, Functions, Graphs, HipError, Missing, OldProperties, Properties, Words};
+use super::api::{Emulator, Functions, OldProperties, Properties};
+use crate::device::gpu::call::{Missing, Words};
+use crate::device::gpu::library::{LibraryError, Wanted, open_at};
+use crate::device::gpu::shared::{Api, Graphs, Shared};
 use std::ffi::{CString, c_int};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
-/// The variable that names the library.
-pub const VARIABLE: &str = "HRX_HIP_LIBRARY";
-
-/// The library's names, the newest first. The number is that of ROCm's major version.
-pub const NAMES: [&str; 4] = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
+/// The library, by its names: the newest first. The number is that of ROCm's major version.
+pub static WANTED: Wanted = Wanted {
+    whose: "HIP's",
+    names: &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"],
+    called: "libamdhip64.so of version 7, 6 or 5",
+    comes_with: "ROCm's runtime",
+    oldest: "ROCm 5.2",
+    variable: "HRX_HIP_LIBRARY",
+};
 
 /// Where ROCm is if the dynamic loader is not told.
 const ROCM: &str = "/opt/rocm";
-
-/// Why there is no library.
-#[derive(Debug, thiserror::Error)]
-pub enum LibraryError {
-    /// None could be opened.
-    #[error(
-        "HIP's library is not there: no libamdhip64.so of version 7, 6 or 5 where the dynamic loader looks or in {rocm}\
-         {odd}. It comes with ROCm's runtime; {VARIABLE} names it where it is elsewhere"
-    )]
-    NotFound {
-        /// ROCm's folder.
-        rocm: PathBuf,
-        /// Those that are there and can't be opened, and why.
-        odd: String,
-    },
-    /// One that was asked for can't be opened.
-    #[error("{path} can't be opened: {reason}")]
-    Open {
-        /// The library.
-        path: PathBuf,
-        /// What the dynamic loader says.
-        reason: String,
-    },
-    /// It is not HIP's, or of a version that lacks something.
-    #[error("{path}{version} has no {function}: it is not HIP's library, or not of ROCm 5.2 or later")]
-    Missing {
-        /// The library.
-        path: PathBuf,
-        /// Its version, if it could be asked.
-        version: String,
-        /// What it lacks.
-        function: &'static str,
-    },
-    /// It does not start.
-    #[error("{path}: {source}")]
-    Start {
-        /// The library.
-        path: PathBuf,
-        /// The call.
-        source: HipError,
-    },
-    /// It is HIP's, but not the emulator's.
-    #[error("{path} is HIP's library of version {version}, not the emulator's")]
-    NotEmulator {
-        /// The library.
-        path: PathBuf,
-        /// Its version.
-        version: String,
-    },
-    /// The emulator's library is not where it should be.
-    #[error(
-        "the emulator's library is not there: {tried}. Build it with `cargo build -p gfx-emu-hip`, or name it in {VARIABLE}"
-    )]
-    NoEmulator {
-        /// What was tried.
-        tried: String,
-    },
-}
 
 /// An open library.
 pub struct Library {
     /// HIP's functions.
     pub hip: Functions,
+    /// Those that other drivers have as well.
+    pub shared: Shared,
     /// Graphs, where the library has them.
     pub graphs: Option<Graphs>,
     /// Properties in the layout of ROCm 6, where it has them.
@@ -97,19 +48,12 @@ impl Library {
     /// # Errors
     /// If there is none, or it can't be used.
     pub fn open() -> Result<Library, LibraryError> {
-        if let Some(path) = named() {
+        if let Some(path) = WANTED.named() {
             return Library::open_at(&path);
         }
         let rocm = std::env::var_os("ROCM_PATH").map_or(ROCM.into(), PathBuf::from).join("lib");
-        let mut odd = String::new();
-        for path in NAMES.iter().map(PathBuf::from).chain(NAMES.iter().map(|n| rocm.join(n))) {
-            match open(&path) {
-                Ok(library) => return Library::with(library, &path),
-                Err(reason) if is_nowhere(&path, &reason) => {}
-                Err(reason) => odd += &format!("; {}: {reason}", path.display()),
-            }
-        }
-        Err(LibraryError::NotFound { rocm, odd })
+        let (library, path) = WANTED.find(Some(&rocm))?;
+        Library::with(library, &path)
     }
 
     /// The library of that path.
@@ -117,8 +61,7 @@ impl Library {
     /// # Errors
     /// If it can't be opened or used.
     pub fn open_at(path: &Path) -> Result<Library, LibraryError> {
-        let library = open(path).map_err(|reason| LibraryError::Open { path: path.into(), reason })?;
-        Library::with(library, path)
+        Library::with(open_at(path)?, path)
     }
 
     /// The emulator's library: the one that the variable names, else the one beside this program.
@@ -126,7 +69,7 @@ impl Library {
     /// # Errors
     /// If there is none.
     pub fn open_emulator() -> Result<Library, LibraryError> {
-        if let Some(path) = named() {
+        if let Some(path) = WANTED.named() {
             return Library::open_at(&path);
         }
         let places = beside_program();
@@ -134,13 +77,14 @@ impl Library {
             return Library::open_at(path);
         }
         let tried = places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
-        Err(LibraryError::NoEmulator { tried })
+        Err(LibraryError::NoEmulator { tried, variable: WANTED.variable })
     }
 
     fn with(library: libloading::Library, path: &Path) -> Result<Library, LibraryError> {
-        let missing =
-            |version: String| move |Missing(function)| LibraryError::Missing { path: path.into(), version, function };
-        let words = words(&library).map_err(missing(String::new()))?;
+        let missing = |version: String| {
+            move |Missing(function)| LibraryError::Missing { wanted: &WANTED, path: path.into(), version, function }
+        };
+        let words = Words::given(&library, ["hipGetErrorName", "hipGetErrorString"]).map_err(missing(String::new()))?;
         // Asked first, so that what the library lacks is said with its version.
         // SAFETY: the type is the function's in HIP's header.
         let version_of = unsafe { library.get::<unsafe extern "C" fn(*mut c_int) -> c_int>(b"hipRuntimeGetVersion\0") };
@@ -150,13 +94,15 @@ impl Library {
             unsafe { version_of(&raw mut version) };
         }
         let text = if version > 0 { format!(" (version {})", shown(parts(version))) } else { String::new() };
-        let hip = Functions::load(&library, words).map_err(missing(text))?;
+        let hip = Functions::load(&library, words).map_err(missing(text.clone()))?;
+        let shared = Shared::find(&library, words, Api::Hip).map_err(missing(text))?;
         let start = |source| LibraryError::Start { path: path.into(), source };
         // SAFETY: it writes one number.
         unsafe { hip.hipRuntimeGetVersion(&raw mut version) }.map_err(start)?;
         Ok(Library {
             hip,
-            graphs: Graphs::load(&library, words).ok(),
+            shared,
+            graphs: Graphs::find(&library, words, Api::Hip).ok(),
             properties: Properties::load(&library, words).ok(),
             old_properties: OldProperties::load(&library, words).ok(),
             emulator: Emulator::load(&library, words).ok(),
@@ -182,35 +128,6 @@ impl Library {
     /// Its version for people.
     pub fn version(&self) -> String {
         shown(self.version)
-    }
-}
-
-/// The path in the variable.
-fn named() -> Option<PathBuf> {
-    std::env::var_os(VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from)
-}
-
-fn open(path: &Path) -> Result<libloading::Library, String> {
-    // SAFETY: opening a library runs its initialisers; that it is HIP's is what its name, or whoever set the variable, says.
-    unsafe { libloading::Library::new(path) }.map_err(|e| {
-        // The crate's own words are "dlopen failed"; the loader's are behind them.
-        std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string)
-    })
-}
-
-/// Whether the loader says that there is no such file, and not that something it needs is missing.
-fn is_nowhere(path: &Path, reason: &str) -> bool {
-    reason.starts_with(&*path.to_string_lossy()) && reason.contains("No such file")
-}
-
-fn words(library: &libloading::Library) -> Result<Words, Missing> {
-    let missing = |name| move |_| Missing(name);
-    // SAFETY: the types are the functions' in HIP's header.
-    unsafe {
-        Ok(Words {
-            name: *library.get(b"hipGetErrorName\0").map_err(missing("hipGetErrorName"))?,
-            text: *library.get(b"hipGetErrorString\0").map_err(missing("hipGetErrorString"))?,
-        })
     }
 }
 
@@ -250,12 +167,5 @@ mod tests {
         assert_eq!(e.as_deref(), Some(wanted));
         let e = Library::open_at(Path::new("/nowhere/libamdhip64.so")).err().map(|e| e.to_string());
         assert!(e.as_deref().is_some_and(|e| e.starts_with("/nowhere/libamdhip64.so can't be opened: ")), "{e:?}");
-    }
-
-    #[test]
-    fn a_library_that_lacks_another_is_not_taken_for_absent() {
-        let path = Path::new("liba.so.7");
-        assert!(is_nowhere(path, "liba.so.7: cannot open shared object file: No such file or directory"));
-        assert!(!is_nowhere(path, "libb.so.1: cannot open shared object file: No such file or directory"));
     }
 }

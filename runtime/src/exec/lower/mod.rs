@@ -6,6 +6,7 @@
 mod attention;
 mod experts;
 mod fusion;
+mod group;
 mod linear;
 mod rows;
 
@@ -170,7 +171,8 @@ pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape, act
         l.node(node);
     }
     let output = l.f32(output);
-    Lowered { steps: l.steps, bufs: l.bufs, ropes: l.ropes, output }
+    let steps = if shape.waves.is_some() { group::group(l.steps) } else { l.steps };
+    Lowered { steps, bufs: l.bufs, ropes: l.ropes, output }
 }
 
 fn weight_type(graph: &Graph, t: Tensor) -> WeightType {

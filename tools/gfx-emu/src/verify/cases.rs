@@ -40,6 +40,7 @@ pub fn cases(request: &Request) -> Vec<Case> {
             Case::of("one token, long context", 1, LONG),
             Case::of("five tokens across the end of a tile", 5, 61),
         ],
+        Request::Group(g) => g.parts().next().map(cases).unwrap_or_default(),
         Request::Rope(_) => vec![Case::of("the first token", 1, 0), Case::of("five tokens, long context", 5, LONG)],
         _ => vec![Case::of("one token", 1, 0), Case::of("five tokens", 5, 0)],
     }

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::stats::median;
+use hrx::compiler::ptx::Ptx;
 use hrx::compiler::{Target, audit, compile};
 use hrx::exec::{ModelKernel, Objects, Warn};
 use hrx::ir::tile::Kernel;
@@ -80,8 +81,14 @@ pub fn run(model: &str, kernels: &[ModelKernel], target: &Target, repetitions: u
         let compiled: Result<Vec<_>, _> = (0..repetitions).map(|_| compile(&k.kernel, target)).collect();
         match compiled.as_deref() {
             Ok([first, others @ ..]) => {
-                if let Target::Amd(chip) = target {
-                    faults.extend(audit(&first.object, name, chip).iter().map(|f| format!("{name}: {f}")));
+                match target {
+                    Target::Amd(chip) => {
+                        faults.extend(audit(&first.object, name, chip).iter().map(|f| format!("{name}: {f}")));
+                    }
+                    Target::Nvidia(_) => {
+                        faults.extend(Ptx::read(&first.object).err().map(|e| format!("{name}: {e}")));
+                    }
+                    Target::Host(_) => {}
                 }
                 if others.iter().any(|o| o.object != first.object) {
                     faults.push(format!("{name}: the code is another each time"));

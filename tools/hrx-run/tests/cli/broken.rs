@@ -32,14 +32,18 @@ const DAMAGES: [(&str, Damage, &[&str]); 9] = [
     ("magic", |b| b[0] = b'J', &["byte 0", "magic"]),
     ("past the end", |b| patch(b, OFFSET, &(1u64 << 40).to_le_bytes()), &["byte ", TENSOR, "to end within the file"]),
     ("overflow", |b| patch(b, DIMS, &[0xff; 16]), &["byte ", TENSOR]),
-    ("type", |b| patch(b, TYPE, &999u32.to_le_bytes()), &["byte ", TENSOR, "999"]),
+    (
+        "type",
+        |b| patch(b, TYPE, &999u32.to_le_bytes()),
+        &["byte ", TENSOR, "unknown type 999", "Q4_K=12", "docs/quants.md"],
+    ),
     (
         "architecture",
         |b| {
             let at = find(b, "general.architecture") + "general.architecture".len() + 4 + 8;
             b[at..at + 5].copy_from_slice(b"zebra");
         },
-        &["unknown architecture `zebra`", "llama"],
+        &["unknown architecture `zebra`", "llama", "docs/models.md"],
     ),
     (
         "missing tensor",

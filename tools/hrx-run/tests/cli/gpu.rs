@@ -152,3 +152,15 @@ fn activations_of_8_bits_are_the_cpus() {
     let error = run.error();
     assert!(error.contains("activations as q8 are the CPU's; products on gfx1100 read f32"), "{error}");
 }
+
+#[test]
+fn an_explanation_says_what_a_device_has_no_room_for() {
+    let explain = |more: &[&str], memory: &str| {
+        let args = [&["--explain", "--device", "emu:gfx1100"], more].concat();
+        ran(prepared(command(&small(), &args)).env("HRX_EMU_MEMORY", memory)).text()
+    };
+    let fits = explain(&["-c", "64"], "64");
+    assert!(fits.contains("copied to the device") && fits.contains("  fits: "), "{fits}");
+    let text = explain(&["-c", "1000000"], "64");
+    assert!(text.contains("does not fit: weights take ") && text.contains(" tokens would fit"), "{text}");
+}

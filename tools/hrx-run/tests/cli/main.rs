@@ -3,6 +3,11 @@
 mod broken;
 mod chat;
 mod disk;
+mod explain;
 mod gpu;
+mod names;
+mod real;
 mod run;
+mod split;
 mod support;
+mod templates;

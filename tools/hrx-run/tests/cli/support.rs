@@ -1,5 +1,7 @@
 //! Running the program on the compact golden models.
 
+use hrx::gguf::Gguf;
+use hrx::gguf::write::Builder;
 use hrx_tests::golden::{Golden, Model};
 use std::ffi::OsStr;
 use std::io::Write;
@@ -91,4 +93,22 @@ pub fn ids(tokens: &[u32]) -> String {
 /// A file of JSON.
 pub fn json(path: &Path) -> serde_json::Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// The small model with these metadata besides its own, or in place of them.
+pub fn with_metadata(dir: &Path, values: &[(&str, &str)]) -> PathBuf {
+    let gguf = Gguf::open(&small()).unwrap();
+    let mut file = Builder::new();
+    for (key, value) in gguf.metadata().iter().filter(|(key, _)| values.iter().all(|(k, _)| k != key)) {
+        file.value(key, value);
+    }
+    values.iter().for_each(|(key, value)| {
+        file.value(key, *value);
+    });
+    for tensor in gguf.tensors() {
+        file.tensor(tensor.name(), tensor.dims(), tensor.ggml_type(), gguf.data(tensor).to_vec());
+    }
+    let path = dir.join("altered.gguf");
+    std::fs::write(&path, file.to_bytes().unwrap()).unwrap();
+    path
 }

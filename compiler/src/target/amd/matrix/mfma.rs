@@ -10,9 +10,9 @@
 //! types and the block scales of gfx950.
 
 use super::super::Source;
-use super::super::fact::known;
 use super::layout::{Fragment, Layout, fragment};
 use super::{MatrixCall, MatrixOp, MatrixType, Operand, Scalar};
+use crate::target::fact::known;
 
 const D16: Fragment = fragment!([N(0), N(1), N(2), N(3), M(2), M(3)], [M(0), M(1)]);
 const D32: Fragment = fragment!([N(0), N(1), N(2), N(3), N(4), M(2)], [M(0), M(1), M(3), M(4)]);

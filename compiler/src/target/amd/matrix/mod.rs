@@ -118,6 +118,9 @@ pub enum MatrixCall {
     /// MFMA with types as operands: `(a, b, c, type of a: i32, type of b: i32, 0, scales of a: i32, 0, scales of b:
     /// i32)`, where scales that are the constant 0 mean none; overloaded by the types of A and B.
     MfmaTyped,
+    /// NVIDIA's mma.sync, whose results have 8 columns: two calls, one for the lower columns and one for the upper. Each
+    /// register of a fragment is an argument: `(a.., b.., c..)`, and the result is a struct of those of D.
+    MmaSync,
 }
 
 /// A matrix instruction of a chip.

@@ -8,9 +8,9 @@
 //! Left out: SWMMAC (sparse A), and layouts of waves of 64 lanes.
 
 use super::super::Source;
-use super::super::fact::known;
 use super::layout::{Fragment, Layout, fragment};
 use super::{MatrixCall, MatrixOp, MatrixType, Operand, Scalar};
+use crate::target::fact::known;
 
 /// gfx11: a lane holds a whole row of A or column of B, and lanes 16 to 31 hold the same ones again.
 const FACTOR_11: Fragment = fragment!([Outer(0), Outer(1), Outer(2), Outer(3), Repeat], [K(0), K(1), K(2), K(3)]);

@@ -1,10 +1,7 @@
 //! A device with its stream, and memory on it.
 
-use super::api::{
-    DEVICE_TO_HOST, EVENT_DISABLE_TIMING, HOST_MALLOC_DEFAULT, HOST_TO_DEVICE, Handle, HipError, STREAM_NON_BLOCKING,
-    made,
-};
-use super::library::Library;
+use super::call::{CallError, Handle};
+use super::driver::Driver;
 use crate::device::DeviceError;
 use std::sync::{Arc, Mutex};
 
@@ -18,50 +15,42 @@ const STAGES: usize = 4;
 const PIECE: usize = 256;
 
 /// One device, used through one stream. All work is in that stream's order.
-pub(super) struct Context {
-    pub(super) library: Arc<Library>,
-    pub(super) index: i32,
+pub(in crate::device) struct Context {
+    pub(super) driver: Box<dyn Driver>,
     /// What errors call it.
     pub(super) name: String,
     pub(super) stream: Handle,
     staging: Mutex<Option<Staging>>,
 }
 
-// SAFETY: HIP's functions may be called from any thread; the stream is a handle that is only passed to them.
+// SAFETY: a driver's functions may be called from any thread; the stream is a handle that is only passed to them.
 unsafe impl Send for Context {}
 // SAFETY: as above; what is changed is behind a mutex.
 unsafe impl Sync for Context {}
 
 impl Context {
-    pub(super) fn new(library: Arc<Library>, index: i32, name: String) -> Result<Context, DeviceError> {
-        let failed = |source| DeviceError::Hip { device: name.clone(), source };
-        // SAFETY: the device is one that the library counts; the stream is written once.
-        let stream = unsafe {
-            library.hip.hipSetDevice(index).map_err(failed)?;
-            made(|s| library.hip.hipStreamCreateWithFlags(s, STREAM_NON_BLOCKING)).map_err(failed)?
-        };
-        Ok(Context { library, index, name, stream, staging: Mutex::default() })
+    pub(super) fn new(driver: Box<dyn Driver>, name: String) -> Result<Context, DeviceError> {
+        let stream = driver.make_current().and_then(|()| driver.new_stream());
+        let stream = stream.map_err(|source| DeviceError::Call { device: name.clone(), source })?;
+        Ok(Context { driver, name, stream, staging: Mutex::default() })
     }
 
-    /// Calls HIP with this device being the thread's.
-    pub(super) fn call<T>(&self, f: impl FnOnce(&Library) -> Result<T, HipError>) -> Result<T, DeviceError> {
-        // SAFETY: the device exists.
-        let current = unsafe { self.library.hip.hipSetDevice(self.index) };
-        current.and_then(|()| f(&self.library)).map_err(|source| DeviceError::Hip { device: self.name.clone(), source })
+    /// Calls the driver with this device being the thread's.
+    pub(super) fn call<T>(&self, f: impl FnOnce(&dyn Driver) -> Result<T, CallError>) -> Result<T, DeviceError> {
+        let driver = &*self.driver;
+        let done = driver.make_current().and_then(|()| f(driver));
+        done.map_err(|source| DeviceError::Call { device: self.name.clone(), source })
     }
 
     /// Waits for everything so far.
     pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
         // SAFETY: the stream is this context's.
-        self.call(|l| unsafe { l.hip.hipStreamSynchronize(self.stream) })
+        self.call(|d| unsafe { d.shared().synchronize(self.stream) })
     }
 
     /// Memory of the device, free and in all.
-    pub(super) fn memory(&self) -> Result<(u64, u64), DeviceError> {
-        let (mut free, mut total) = (0, 0);
-        // SAFETY: the call writes two numbers.
-        self.call(|l| unsafe { l.hip.hipMemGetInfo(&raw mut free, &raw mut total) })?;
-        Ok((free as u64, total as u64))
+    pub(super) fn memory(&self) -> Result<[u64; 2], DeviceError> {
+        self.call(|d| d.memory())
     }
 
     /// Copies to the device, in the stream's order. The bytes are taken before it returns.
@@ -77,9 +66,8 @@ impl Context {
                 // SAFETY: the room is this long and nothing else uses it; the caller promised the target.
                 unsafe {
                     std::ptr::copy_nonoverlapping(piece.as_ptr(), from, piece.len());
-                    let to = (to + done as u64) as Handle;
-                    let (from, len, stream) = (from.cast_const().cast(), piece.len(), context.stream);
-                    context.call(|l| l.hip.hipMemcpyAsync(to, from, len, HOST_TO_DEVICE, stream))?;
+                    let (to, stream) = (to + done as u64, context.stream);
+                    context.call(|d| d.copy_in(to, from, piece.len(), stream))?;
                 }
                 staging.take(piece.len());
                 done += piece.len();
@@ -93,21 +81,52 @@ impl Context {
     /// # Safety
     /// There are as many bytes of this device's memory at `from`.
     pub(super) unsafe fn copy_out(self: &Arc<Self>, from: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        for (i, piece) in bytes.chunks_mut(STAGING).enumerate() {
+            let from = from + (i * STAGING) as u64;
+            // SAFETY: the caller's promise.
+            unsafe { self.landed(from, piece.len() as u64, &mut |landed| piece.copy_from_slice(landed))? };
+        }
+        Ok(())
+    }
+
+    /// Gives bytes of the device's, after all that is in the stream, to a function: where they landed, if they are few.
+    ///
+    /// # Safety
+    /// There are as many bytes of this device's memory at `from`.
+    pub(super) unsafe fn landed(
+        self: &Arc<Self>,
+        from: u64,
+        len: u64,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), DeviceError> {
+        let len = len as usize;
+        if len > STAGING {
+            let mut bytes = vec![0; len];
+            // SAFETY: the caller's promise.
+            unsafe { self.copy_out(from, &mut bytes)? };
+            take(&bytes);
+            return Ok(());
+        }
         self.staged(|staging, context| {
             let landing = staging.landing.address;
-            for (i, piece) in bytes.chunks_mut(STAGING).enumerate() {
-                let from = (from + (i * STAGING) as u64) as *const std::ffi::c_void;
-                // SAFETY: the landing buffer has room for a piece and is not used by anything else; the caller promised
-                // the source; the copy has ended before the bytes are read.
-                unsafe {
-                    let (len, stream) = (piece.len(), context.stream);
-                    context.call(|l| l.hip.hipMemcpyAsync(landing, from, len, DEVICE_TO_HOST, stream))?;
-                    context.synchronize()?;
-                    std::ptr::copy_nonoverlapping(landing.cast::<u8>().cast_const(), piece.as_mut_ptr(), len);
-                }
+            // SAFETY: the landing buffer has room for this and is not used by anything else; the caller promised the source;
+            // the copy has ended before the bytes are read.
+            unsafe {
+                context.call(|d| d.copy_out(landing, from, len, context.stream))?;
+                context.synchronize()?;
+                take(std::slice::from_raw_parts(landing, len));
             }
             Ok(())
         })
+    }
+
+    /// Copies inside the device, in the stream's order.
+    ///
+    /// # Safety
+    /// Both are this device's memory, of at least so many bytes, and do not overlap.
+    pub(super) unsafe fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        self.call(|d| unsafe { d.copy(to, from, bytes as usize, self.stream) })
     }
 
     fn staged<T>(
@@ -125,16 +144,16 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         if let Some(staging) = self.staging.get_mut().unwrap_or_else(|e| e.into_inner()).take() {
-            staging.free(&self.library);
+            staging.free(&*self.driver);
         }
         // SAFETY: nothing that uses the stream is left: it all holds the context. A failure has nobody to go to.
-        let _ = unsafe { self.library.hip.hipStreamDestroy(self.stream) };
+        let _ = self.driver.make_current().and_then(|()| unsafe { self.driver.shared().end_stream(self.stream) });
     }
 }
 
 /// Memory of the host that the device reads and writes directly.
 struct Pinned {
-    address: Handle,
+    address: *mut u8,
 }
 
 /// A buffer on the way to the device.
@@ -159,15 +178,11 @@ unsafe impl Send for Staging {}
 impl Staging {
     fn new(context: &Context) -> Result<Staging, DeviceError> {
         let pinned = || {
-            // SAFETY: the call writes a handle.
-            let address =
-                context.call(|l| made(|p| unsafe { l.hip.hipHostMalloc(p, STAGING, HOST_MALLOC_DEFAULT) }))?;
+            let address = context.call(|d| d.allocate_pinned(STAGING))?;
             Ok::<_, DeviceError>(Pinned { address })
         };
         let stage = |_| {
-            // SAFETY: the call writes a handle.
-            let event =
-                context.call(|l| made(|e| unsafe { l.hip.hipEventCreateWithFlags(e, EVENT_DISABLE_TIMING) }))?;
+            let event = context.call(|d| d.new_event(false))?;
             Ok::<_, DeviceError>(Stage { memory: pinned()?, event, recorded: false })
         };
         let stages = (0..STAGES).map(stage).collect::<Result<_, _>>()?;
@@ -179,18 +194,18 @@ impl Staging {
         if self.used == STAGING {
             let stage = &mut self.stages[self.current];
             // SAFETY: event and stream are the context's.
-            context.call(|l| unsafe { l.hip.hipEventRecord(stage.event, context.stream) })?;
+            context.call(|d| unsafe { d.shared().record(stage.event, context.stream) })?;
             stage.recorded = true;
             self.current = (self.current + 1) % STAGES;
             self.used = 0;
             let next = &mut self.stages[self.current];
             if next.recorded {
                 // SAFETY: the event has been recorded.
-                context.call(|l| unsafe { l.hip.hipEventSynchronize(next.event) })?;
+                context.call(|d| unsafe { d.shared().wait(next.event) })?;
                 next.recorded = false;
             }
         }
-        let start = self.stages[self.current].memory.address.cast::<u8>();
+        let start = self.stages[self.current].memory.address;
         Ok((start.wrapping_add(self.used), STAGING - self.used))
     }
 
@@ -198,15 +213,16 @@ impl Staging {
         self.used = (self.used + bytes).next_multiple_of(PIECE).min(STAGING);
     }
 
-    fn free(self, library: &Library) {
+    fn free(self, driver: &dyn Driver) {
+        let _ = driver.make_current();
         // SAFETY: the handles are ours and used no more: freeing pinned memory waits for the device.
         unsafe {
             for stage in &self.stages {
-                let _ = library.hip.hipEventSynchronize(stage.event);
-                let _ = library.hip.hipEventDestroy(stage.event);
-                let _ = library.hip.hipHostFree(stage.memory.address);
+                let _ = driver.shared().wait(stage.event);
+                let _ = driver.shared().end_event(stage.event);
+                let _ = driver.shared().free_pinned(stage.memory.address.cast());
             }
-            let _ = library.hip.hipHostFree(self.landing.address);
+            let _ = driver.shared().free_pinned(self.landing.address.cast());
         }
     }
 }
@@ -214,24 +230,13 @@ impl Staging {
 /// Memory of a device.
 pub(super) struct DeviceMemory {
     context: Arc<Context>,
-    address: Handle,
+    pub(super) address: u64,
 }
-
-// SAFETY: an address that is only passed to HIP.
-unsafe impl Send for DeviceMemory {}
-// SAFETY: as above.
-unsafe impl Sync for DeviceMemory {}
 
 impl DeviceMemory {
     pub(super) fn new(context: &Arc<Context>, bytes: u64) -> Result<DeviceMemory, DeviceError> {
-        let len = bytes.max(1) as usize;
-        // SAFETY: the call writes a handle.
-        let address = context.call(|l| made(|p| unsafe { l.hip.hipMalloc(p, len) }))?;
+        let address = context.call(|d| d.allocate(bytes))?;
         Ok(DeviceMemory { context: Arc::clone(context), address })
-    }
-
-    pub(super) fn address(&self) -> u64 {
-        self.address as u64
     }
 
     /// Fills the first bytes with zeros, in the stream's order.
@@ -239,9 +244,8 @@ impl DeviceMemory {
         if bytes == 0 {
             return Ok(());
         }
-        let (to, stream) = (self.address, self.context.stream);
         // SAFETY: the memory is at least this long.
-        self.context.call(|l| unsafe { l.hip.hipMemsetAsync(to, 0, bytes as usize, stream) })
+        self.context.call(|d| unsafe { d.zero(self.address, bytes as usize, self.context.stream) })
     }
 }
 
@@ -249,6 +253,6 @@ impl Drop for DeviceMemory {
     fn drop(&mut self) {
         // SAFETY: the last buffer that refers to it is gone; freeing waits for what the device does with it. A failure has
         // nobody to go to.
-        let _ = self.context.call(|l| unsafe { l.hip.hipFree(self.address) });
+        let _ = self.context.call(|d| unsafe { d.shared().free(self.address) });
     }
 }

@@ -45,6 +45,16 @@ pub enum Source {
     TechPowerUp,
     /// A measurement published by users of the board.
     Measured,
+    /// NVIDIA's CUDA C++ Programming Guide: its table of compute capabilities.
+    CudaGuide,
+    /// NVIDIA's CUDA Binary Utilities and tuning guides.
+    TuningGuide,
+    /// NVIDIA's PTX ISA.
+    PtxIsa,
+    /// NVIDIA's white paper on the architecture.
+    Whitepaper,
+    /// NVIDIA's data sheet of the board.
+    DataSheet,
 }
 
 impl Source {
@@ -73,6 +83,11 @@ impl Source {
             Source::ProductPage => "AMD's product page or data sheet of the board",
             Source::TechPowerUp => "https://www.techpowerup.com/gpu-specs/",
             Source::Measured => "measured by users of the board",
+            Source::CudaGuide => "CUDA C++ Programming Guide, Technical Specifications per Compute Capability",
+            Source::TuningGuide => "NVIDIA's tuning guide of the architecture",
+            Source::PtxIsa => "PTX ISA, Matrix Fragments for mma",
+            Source::Whitepaper => "NVIDIA's white paper on the architecture",
+            Source::DataSheet => "NVIDIA's data sheet of the board",
         }
     }
 }
@@ -96,7 +111,7 @@ pub struct Known<T> {
 pub type Fact<T> = Option<Known<T>>;
 
 /// A known fact.
-pub(super) const fn known<T: Copy>(value: T, source: Source) -> Fact<T> {
+pub(crate) const fn known<T: Copy>(value: T, source: Source) -> Fact<T> {
     Some(Known { value, source })
 }
 

@@ -1,19 +1,12 @@
 //! Tables: byte permutations of registers where a table fits four of them, else constants of the code object.
 
-use super::{CONSTANT, Codegen, Result, said};
+use super::{Codegen, Isa, Result, said};
 use hrx_ir::quant::Table;
 use inkwell::module::Linkage;
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicValue, BasicValueEnum, IntValue, PointerValue};
 
-/// The lowest three bits of each byte: which of eight bytes `v_perm_b32` takes.
-const OF_EIGHT: u32 = 0x0707_0707;
-/// Bit 2 of each byte.
-const FOURS: u32 = 0x0404_0404;
-/// Selectors that take the bytes of the second source as they are.
-const IN_ORDER: u32 = 0x0302_0100;
-
-impl<'c> Codegen<'c, '_> {
+impl<'c, I: Isa> Codegen<'c, '_, I> {
     /// An entry of 16 for each byte of a word: one of the lower eight and one of the upper eight, and of the two the one
     /// that bit 3 says.
     pub(super) fn lookup(&self, table: &Table, index: IntValue<'c>) -> Result<BasicValueEnum<'c>> {
@@ -23,18 +16,15 @@ impl<'c> Codegen<'c, '_> {
                 .map(|b| self.word(u32::from_le_bytes(b)))
                 .ok_or_else(|| format!("table {} has not 16 bytes", table.name))
         };
-        let selector = self.b.build_and(index, self.word(OF_EIGHT), "").map_err(said)?;
-        let low = self.permuted(word(1)?, word(0)?, selector)?;
-        let high = self.permuted(word(3)?, word(2)?, selector)?;
+        let [of_eight, fours, in_order] = I::SELECTOR;
+        let index = I::selector(self, index)?;
+        let selector = self.b.build_and(index, self.word(of_eight), "").map_err(said)?;
+        let low = I::permuted(self, word(1)?, word(0)?, selector)?;
+        let high = I::permuted(self, word(3)?, word(2)?, selector)?;
         let moved = self.b.build_right_shift(index, self.word(1), false, "").map_err(said)?;
-        let upper = self.b.build_and(moved, self.word(FOURS), "").map_err(said)?;
-        let selector = self.b.build_or(upper, self.word(IN_ORDER), "").map_err(said)?;
-        Ok(self.permuted(high, low, selector)?.into())
-    }
-
-    /// Bytes chosen from eight: those of the second source are numbered first.
-    fn permuted(&self, high: IntValue<'c>, low: IntValue<'c>, selector: IntValue<'c>) -> Result<IntValue<'c>> {
-        Ok(self.call("llvm.amdgcn.perm", &[], &[high.into(), low.into(), selector.into()])?.into_int_value())
+        let upper = self.b.build_and(moved, self.word(fours), "").map_err(said)?;
+        let selector = self.b.build_or(upper, self.word(in_order), "").map_err(said)?;
+        Ok(I::permuted(self, high, low, selector)?.into())
     }
 
     /// One or two words of a table.
@@ -59,7 +49,7 @@ impl<'c> Codegen<'c, '_> {
         let name = format!("table.{}", table.name);
         let global = self.module.get_global(&name).unwrap_or_else(|| {
             let bytes = self.cx.const_string(table.bytes, false);
-            let global = self.module.add_global(bytes.get_type(), Some(CONSTANT.into()), &name);
+            let global = self.module.add_global(bytes.get_type(), Some(I::TABLES.into()), &name);
             global.set_initializer(&bytes);
             global.set_constant(true);
             global.set_linkage(Linkage::Internal);

@@ -223,6 +223,13 @@ impl Golden {
         Self { dirs: vec![repository().join("tests/golden")] }
     }
 
+    /// The set in one directory, that with `models/index.json`; or the directory `models` of it.
+    pub fn at(dir: &Path) -> Self {
+        let whole = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
+        let is_models = whole.join("index.json").is_file() && whole.ends_with("models");
+        Self { dirs: vec![whole.parent().filter(|_| is_models).unwrap_or(&whole).to_path_buf()] }
+    }
+
     /// Whether the whole set is there.
     pub fn is_whole(&self) -> bool {
         self.dirs.len() > 1
@@ -321,10 +328,10 @@ pub fn real_model_path(name: &str) -> PathBuf {
     dir.unwrap_or_else(|| repository().join(".models")).join(name)
 }
 
-/// The top of this checkout.
+/// The top of the checkout that this was built in.
 pub fn repository() -> &'static Path {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    own.parent().unwrap_or(own)
+    own.ancestors().nth(2).unwrap_or(own)
 }
 
 fn checked(path: &Path) -> Result<Model, GoldenError> {

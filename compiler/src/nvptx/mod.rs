@@ -1,0 +1,153 @@
+//! What is NVIDIA's of code generation for GPUs.
+//!
+//! A view is its address; an access adds a 32-bit offset to it, as on other GPUs. No access of a lane that may access
+//! memory lies beyond a view's end (the interpreters see to that), so nothing is checked: a lane that must not load loads
+//! the view's first bytes instead, and one that must not store branches around it. Accesses have to be aligned, which
+//! `lanes::alignment` knows of every address; words of quantised blocks at odd addresses are put together of aligned ones.
+//! The lanes of a wave need not go in step, so there is a barrier for single waves too.
+
+mod matrix;
+mod memory;
+
+use crate::lanes::alignment::Alignments;
+use crate::lanes::ir::{Address, LaneKernel, Val};
+use crate::simt::{Codegen, GLOBAL, Isa, Result, said};
+use crate::target::amd::MatrixOp;
+use crate::target::nvidia;
+use hrx_ir::tile::View;
+use inkwell::attributes::AttributeLoc;
+use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
+
+/// All lanes of a wave.
+const ALL: u32 = u32::MAX;
+
+/// Every other byte of a word.
+const EVEN_BYTES: u32 = 0x00FF_00FF;
+/// The lowest four bits of each byte.
+const LOW_NIBBLES: u32 = 0x0F0F_0F0F;
+/// `prmt`'s selector of a word's bytes 0 and 2, then zeros of the other word.
+const BYTES_0_AND_2: u32 = 0x4420;
+
+/// NVIDIA's GPUs, with what is known of a kernel's addresses.
+pub(crate) struct Nvptx {
+    alignments: Alignments,
+}
+
+impl Nvptx {
+    /// For a kernel.
+    pub(crate) fn new(lanes: &LaneKernel) -> Nvptx {
+        Nvptx { alignments: Alignments::of(lanes) }
+    }
+}
+
+impl Isa for Nvptx {
+    /// PTX_Kernel.
+    const CONVENTION: u32 = 71;
+
+    /// Constant memory serves lanes that read different addresses one after another.
+    const TABLES: u16 = GLOBAL;
+
+    const DECLARED_LDS: u32 = nvidia::DECLARED_SHARED.value;
+
+    /// Of `prmt`: four bits a byte.
+    const SELECTOR: [u32; 3] = [0x7777, 0x4444, 0x3210];
+
+    fn interface(g: &Codegen<'_, '_, Self>) {
+        let threads = (g.lanes.wave * g.lanes.waves).to_string();
+        let attribute = g.cx.create_string_attribute("nvvm.reqntid", &threads);
+        g.function.add_attribute(AttributeLoc::Function, attribute);
+    }
+
+    fn view<'c>(_: &Codegen<'c, '_, Self>, _: View, base: PointerValue<'c>) -> Result<BasicValueEnum<'c>> {
+        Ok(base.into())
+    }
+
+    fn thread<'c>(g: &Codegen<'c, '_, Self>) -> Result<IntValue<'c>> {
+        Ok(g.call("llvm.nvvm.read.ptx.sreg.tid.x", &[], &[])?.into_int_value())
+    }
+
+    /// The assembler finds out which registers are the same in all lanes.
+    fn uniform<'c>(_: &Codegen<'c, '_, Self>, n: IntValue<'c>) -> Result<IntValue<'c>> {
+        Ok(n)
+    }
+
+    fn program<'c>(g: &Codegen<'c, '_, Self>, axis: u8) -> Result<BasicValueEnum<'c>> {
+        let name = ["x", "y", "z"][usize::from(axis)];
+        g.call(&format!("llvm.nvvm.read.ptx.sreg.ctaid.{name}"), &[], &[])
+    }
+
+    /// `cvt` saturates, and makes 0 of a NaN (PTX ISA, "cvt").
+    fn whole<'c>(g: &Codegen<'c, '_, Self>, x: BasicValueEnum<'c>, signed: bool) -> Result<BasicValueEnum<'c>> {
+        g.call(if signed { "llvm.nvvm.f2i.rz" } else { "llvm.nvvm.f2ui.rz" }, &[], &[x])
+    }
+
+    fn load<'c>(
+        g: &Codegen<'c, '_, Self>,
+        view: View,
+        at: &Address,
+        bytes: u32,
+        mask: Option<Val>,
+    ) -> Result<BasicValueEnum<'c>> {
+        g.load_view(view, at, bytes, mask)
+    }
+
+    fn store<'c>(
+        g: &Codegen<'c, '_, Self>,
+        view: View,
+        at: &Address,
+        value: BasicValueEnum<'c>,
+        mask: Option<Val>,
+    ) -> Result<()> {
+        g.store_view(view, at, value, mask)
+    }
+
+    fn selector<'c>(g: &Codegen<'c, '_, Self>, index: IntValue<'c>) -> Result<IntValue<'c>> {
+        // The low halves of four bytes as four bits each: of two bytes, then of two such pairs.
+        let low = g.b.build_and(index, g.word(LOW_NIBBLES), "").map_err(said)?;
+        let moved = g.b.build_right_shift(low, g.word(4), false, "").map_err(said)?;
+        let pairs = g.b.build_or(low, moved, "").map_err(said)?;
+        let pairs = g.b.build_and(pairs, g.word(EVEN_BYTES), "").map_err(said)?;
+        Self::permuted(g, g.word(0), pairs, g.word(BYTES_0_AND_2))
+    }
+
+    fn permuted<'c>(
+        g: &Codegen<'c, '_, Self>,
+        high: IntValue<'c>,
+        low: IntValue<'c>,
+        selector: IntValue<'c>,
+    ) -> Result<IntValue<'c>> {
+        Ok(g.call("llvm.nvvm.prmt", &[], &[low.into(), high.into(), selector.into()])?.into_int_value())
+    }
+
+    fn dot4<'c>(g: &Codegen<'c, '_, Self>, signed: bool, args: [BasicValueEnum<'c>; 3]) -> Result<BasicValueEnum<'c>> {
+        g.call(if signed { "llvm.nvvm.idp4a.s.s" } else { "llvm.nvvm.idp4a.u.s" }, &[], &args)
+    }
+
+    fn dot2<'c>(_: &Codegen<'c, '_, Self>, _: [BasicValueEnum<'c>; 3]) -> Result<BasicValueEnum<'c>> {
+        Err("PTX has no dot product of halves".into())
+    }
+
+    fn shuffle_xor<'c>(g: &Codegen<'c, '_, Self>, x: BasicValueEnum<'c>, mask: u32) -> Result<BasicValueEnum<'c>> {
+        let last = g.word(g.lanes.wave - 1).into();
+        g.call("llvm.nvvm.shfl.sync.bfly.i32", &[], &[g.word(ALL).into(), x, g.word(mask).into(), last])
+    }
+
+    fn barrier(g: &Codegen<'_, '_, Self>) -> Result<()> {
+        g.keep_loads()?;
+        match g.lanes.waves {
+            1 => g.intrinsic("llvm.nvvm.bar.warp.sync", &[], &[g.word(ALL).into()])?,
+            _ => g.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[g.word(0).into()])?,
+        };
+        Ok(())
+    }
+
+    fn mma<'c>(
+        g: &Codegen<'c, '_, Self>,
+        inst: &MatrixOp,
+        a: &[Val],
+        b: &[Val],
+        c: &[Val],
+    ) -> Result<Vec<BasicValueEnum<'c>>> {
+        g.matrix_product(inst, a, b, c)
+    }
+}

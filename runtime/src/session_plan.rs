@@ -1,0 +1,82 @@
+//! What a session will take, before anything of it is made.
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::exec::Drafts;
+use crate::exec::lower::CACHE_ELEM;
+use crate::fit::Need;
+use crate::model::ModelData;
+use crate::session::SessionOptions;
+use hrx_ir::graph::{Graph, KvCache, Rows, State};
+
+/// Room in caches is a multiple of this, so that kernels can read whole tiles of positions.
+pub(crate) const CTX_ALIGN: u32 = 64;
+
+/// The context of a session whose options don't say.
+const DEFAULT_CTX: u32 = 4096;
+
+/// A session's programs and sizes.
+pub(crate) struct SessionPlan {
+    pub(crate) drafts: Drafts,
+    /// The most tokens that the caches may hold.
+    pub(crate) n_ctx: u32,
+    /// What they have room for, so that kernels can read whole tiles.
+    pub(crate) room: u32,
+    /// What it takes of the device's memory.
+    pub(crate) need: Need,
+}
+
+impl SessionPlan {
+    /// Plans a session on a device. Whether it fits is not asked.
+    ///
+    /// # Errors
+    /// If the options make no sense, or a template refuses the model.
+    pub(crate) fn new(model: &ModelData, device: &dyn Device, options: &SessionOptions) -> Result<SessionPlan, Error> {
+        let graph = &model.graph;
+        let n_train = model.config.n_ctx_train;
+        let n_ctx = if options.n_ctx == 0 { n_train.min(DEFAULT_CTX) } else { options.n_ctx };
+        if n_ctx == 0 || options.n_batch == 0 {
+            return Err(Error::Invalid("a context and a batch have at least one token".into()));
+        }
+        let room = n_ctx.checked_next_multiple_of(CTX_ALIGN).filter(|&n| n <= i32::MAX as u32 / 1024);
+        let room =
+            room.ok_or_else(|| Error::Invalid(format!("a context of {n_ctx} tokens is beyond what kernels index")))?;
+        let n_batch = options.n_batch.min(n_ctx);
+        let drafts = Drafts::new(graph, options.outputs, n_batch, options.activations, device.target())?;
+        let need = Need {
+            weights: model.weight_bytes(device)?,
+            elements: model.weight_elements(),
+            kv: kv_bytes(graph, room),
+            per_token: (kv_bytes(graph, 2 * CTX_ALIGN) - kv_bytes(graph, CTX_ALIGN)) / u64::from(CTX_ALIGN),
+            arena: drafts.decode.arena_bytes().max(drafts.batch.arena_bytes()),
+            n_ctx,
+        };
+        Ok(SessionPlan { drafts, n_ctx, room, need })
+    }
+}
+
+/// Bytes of the keys and of the values of a layer.
+pub(crate) fn cache_bytes(c: KvCache, room: u32) -> [u64; 2] {
+    let of = |dim: u32| u64::from(c.n_kv_head) * u64::from(dim) * u64::from(CACHE_ELEM.bytes()) * u64::from(room);
+    [of(c.head_dim), if c.shared { 0 } else { of(c.value_dim) }]
+}
+
+/// Bytes of a state that is not kept by position.
+pub(crate) fn state_bytes(s: State) -> u64 {
+    match s.shape() {
+        Some(shape) => match shape.rows {
+            Rows::Const(n) => 4 * u64::from(n) * u64::from(shape.cols),
+            _ => 0,
+        },
+        None => 0,
+    }
+}
+
+/// Bytes of all that outlives a step.
+pub(crate) fn kv_bytes(graph: &Graph, room: u32) -> u64 {
+    let bytes = |s: State| match s {
+        State::Kv(c) => cache_bytes(c, room).iter().sum(),
+        other => state_bytes(other),
+    };
+    graph.states().map(|(_, s)| bytes(s)).sum()
+}
