@@ -115,7 +115,7 @@ fn goldens_are_judged_as_tests_judge_them() {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))
     };
-    let (code, out, err) = golden(&["--only", "llama-Q4_1,llama-F16", "-o", "jsonl"]);
+    let (code, out, err) = golden(&["--only", "llama-Q4_1,llama-linear-F16", "-o", "jsonl"]);
     assert_eq!(code, Some(0), "{out}{err}");
     let rows: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     assert_eq!(rows.len(), 2, "{out}");
