@@ -64,6 +64,9 @@ pub(crate) trait Isa: Sized {
     /// A float as a whole number, cut off and saturating, NaN as 0.
     fn whole<'c>(g: &Codegen<'c, '_, Self>, x: BasicValueEnum<'c>, signed: bool) -> Result<BasicValueEnum<'c>>;
 
+    /// A byte of a word, the lowest being number 0, as a float.
+    fn byte_to_float<'c>(g: &Codegen<'c, '_, Self>, word: IntValue<'c>, n: u8) -> Result<BasicValueEnum<'c>>;
+
     /// A load from a view: words, or one narrow value.
     fn load<'c>(
         g: &Codegen<'c, '_, Self>,
@@ -214,7 +217,7 @@ impl<'c, I: Isa> Codegen<'c, '_, I> {
         if self.lanes.lds > 0 {
             let declared = self.lanes.lds <= I::DECLARED_LDS;
             let ty = self.cx.i8_type().array_type(if declared { self.lanes.lds } else { 0 });
-            let lds = self.module.add_global(ty, Some(LDS.into()), &format!("{}.lds", self.k.name));
+            let lds = self.module.add_global(ty, Some(LDS.into()), &format!("{}_lds", self.k.name));
             if declared {
                 lds.set_linkage(Linkage::Internal);
                 lds.set_initializer(&ty.get_undef());
