@@ -241,6 +241,10 @@ pub struct Waves {
     pub product_cycles: u32,
     /// Instructions of such a product.
     pub product_instructions: u32,
+    /// How many times longer than for an AMD GPU code may be: PTX is made without scheduling and allocating registers.
+    pub code_factor: u32,
+    /// Bytes a cycle that a SIMD gets of the nearest cache, where that is known.
+    pub cache_bytes: Option<u32>,
 }
 
 impl TargetShape {

@@ -4,7 +4,7 @@
 
 use crate::facts::TemplateError;
 use crate::slot::{Signature, Slot};
-use crate::{LinearCut, Request, Template};
+use crate::{LinearCut, MatrixTiling, Request, Template};
 use hrx_ir::tile::{Access, Content, Extent, Kernel, Param, Part, Value, View, side_by_side};
 
 /// Kernels none of which reads what another one writes, in one launch: see [`side_by_side`].
@@ -23,6 +23,20 @@ struct Member {
 }
 
 const FAMILY: &str = "group";
+
+/// Kernels that may share a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupClass {
+    /// Products of one token's row.
+    Rows {
+        /// Waves of their programs.
+        waves: u32,
+    },
+    /// Products on a matrix unit: those of one cut use the same LDS.
+    Matrix(MatrixTiling),
+    /// Rotations of heads.
+    Heads,
+}
 
 /// What an argument has to be for parts to share it.
 #[derive(PartialEq)]
@@ -96,16 +110,15 @@ impl Group {
         self.parts.iter().map(|p| &p.request)
     }
 
-    /// What parts must have in common with others to share a launch with them, or none if a kernel is best left alone:
-    /// a number of its family, and the waves of its programs.
-    pub fn class(request: &Request) -> Option<[u32; 2]> {
+    /// What parts must have in common with others to share a launch with them, or none if a kernel is best left alone.
+    pub fn class(request: &Request) -> Option<GroupClass> {
         match request {
             Request::Linear(l) if l.experts.is_none() => match l.tiling {
-                LinearCut::Rows(t) => Some([0, t.waves]),
-                LinearCut::Matrix(t) => Some([1, t.waves]),
+                LinearCut::Rows(t) => Some(GroupClass::Rows { waves: t.waves }),
+                LinearCut::Matrix(t) => Some(GroupClass::Matrix(t)),
                 LinearCut::Vectors(_) => None,
             },
-            Request::Rope(_) => Some([2, 1]),
+            Request::Rope(_) => Some(GroupClass::Heads),
             _ => None,
         }
     }

@@ -48,13 +48,13 @@ mod slot;
 mod spread;
 
 pub use argmax::ArgMax;
-pub use attention::{Attention, AttentionCut, AttentionTiling, WaveAttention};
+pub use attention::{Attention, AttentionCut, AttentionJoin, AttentionTiling, WaveAttention};
 pub use cost::{Candidate, Term};
 pub use embed::Embed;
 pub use expert_rows::ExpertRows;
 pub use expert_sum::ExpertSum;
 pub use facts::{Activation, Limit, Output, Real, RowCut, TargetShape, TemplateError, Waves, WeightType};
-pub use group::Group;
+pub use group::{Group, GroupClass};
 pub use group_norm::GroupNorm;
 pub use linear::{Experts, Gated, Linear, LinearCut, LinearTiling, MatrixTiling, RowsTiling};
 pub use norm::RmsNorm;
@@ -122,6 +122,7 @@ requests! {
     Linear: "Product with one or two weight matrices.",
     Rope: "Rotary positions, and stores into a KV cache.",
     Attention: "Attention over a KV cache.",
+    AttentionJoin: "What parts of attention come to.",
     Embed: "Rows of an embedding table.",
     Rowwise: "Elementwise work on rows.",
     Spread: "Rows combined with a number for each group.",

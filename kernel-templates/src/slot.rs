@@ -50,6 +50,10 @@ pub enum Slot {
     Sinks,
     /// `i32`: elements from one head of a KV cache's values to the next.
     ValueStride,
+    /// Sums of weighed values of each part of a token's positions, `f32`.
+    PartSums,
+    /// The largest score and the total of each part of a token's positions, `f32`.
+    PartTotals,
     /// Rows added to the result, `f32`.
     Residual,
     /// `i32 [T]`: which rows of X to read.

@@ -5,8 +5,8 @@ use crate::device::{Buffer, Device};
 use crate::error::Error;
 use crate::exec::Warn;
 use crate::exec::{KernelCache, KernelStore};
-use crate::gguf::Gguf;
-use crate::models::{GgufRows, ModelConfig, ModelGraph};
+use crate::gguf::{Gguf, GgufError};
+use crate::models::{GgufRows, ModelConfig, ModelGraph, Stored};
 use crate::session::{Session, SessionOptions};
 use crate::synthetic::{Filler, Synthetic};
 use crate::tokenizer::Tokenizer;
@@ -69,10 +69,9 @@ impl ModelData {
         }
         let mut filler = Filler::default();
         let place = |(t, w): (Tensor, &Weight)| {
-            let info = self.gguf.require_tensor(&w.name)?;
             let buffer = match self.synthetic {
-                true => filler.place(device, info)?,
-                false => device.place(self.gguf.tensor_data(info), &w.name)?,
+                true => filler.place(device, self.gguf.require_tensor(&w.name)?)?,
+                false => self.place_weight(device, w)?,
             };
             Ok((t, buffer))
         };
@@ -81,20 +80,44 @@ impl ModelData {
         Ok(weights)
     }
 
-    /// Bytes that weights still take of a device's memory: all, where they are copied to it and have not been yet.
+    fn place_weight(&self, device: &dyn Device, w: &Weight) -> Result<Buffer, Error> {
+        let stored = self.stored(w)?;
+        if let Stored::Whole(info) = stored {
+            return Ok(device.place(self.gguf.tensor_data(info), &w.name)?);
+        }
+        let buffer = device.alloc(stored.byte_size(), &w.name)?;
+        let mut at = 0;
+        for info in stored.parts() {
+            device.write(&buffer, at, self.gguf.data(info))?;
+            at += info.byte_size() as u64;
+            // What was copied need not stay in memory twice.
+            self.gguf.release(info);
+        }
+        Ok(buffer)
+    }
+
+    /// Where a weight of the graph lies in the file.
+    fn stored(&self, w: &Weight) -> Result<Stored<'_>, Error> {
+        let absent = || GgufError::MissingTensor { file: self.gguf.path().into(), name: w.name.clone() };
+        Ok(Stored::find(&self.gguf, &w.name).ok_or_else(absent)?)
+    }
+
+    /// Bytes that weights still take of a device's memory: of those that are copied to it, and have not been yet.
     pub(crate) fn weight_bytes(&self, device: &dyn Device) -> Result<u64, Error> {
-        let placed = self.weights.lock().unwrap_or_else(|e| e.into_inner()).is_some();
-        if placed || !(self.synthetic || device.copies_data()) {
+        if self.weights.lock().unwrap_or_else(|e| e.into_inner()).is_some() {
             return Ok(0);
         }
-        let bytes = |(_, w): (Tensor, &Weight)| Ok(self.gguf.require_tensor(&w.name)?.byte_size() as u64);
+        let bytes = |(_, w): (Tensor, &Weight)| {
+            let stored = self.stored(w)?;
+            let copied = self.synthetic || device.copies_data() || matches!(stored, Stored::Experts(_));
+            Ok(if copied { stored.byte_size() } else { 0 })
+        };
         self.graph.weights().map(bytes).sum()
     }
 
     /// Elements of all weights.
     pub(crate) fn weight_elements(&self) -> u64 {
-        let elements = |(_, w): (Tensor, &Weight)| self.gguf.require_tensor(&w.name).map_or(0, |t| t.elements());
-        self.graph.weights().map(elements).sum()
+        self.graph.weights().map(|(_, w)| self.stored(w).map_or(0, |stored| stored.elements())).sum()
     }
 
     /// The elements of a weight of one row.

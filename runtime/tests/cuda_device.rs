@@ -145,6 +145,44 @@ fn devices_that_cannot_be_used_say_why() {
     }
 }
 
+/// Names are looked up with the library of the environment, which is a process' own: this test is run in one.
+#[test]
+#[ignore = "run by the next, with the variable"]
+fn auto_in_the_environment() {
+    let fake = Fake::new();
+    let name = || hrx::device::open_device("auto", 1, &fake.warn()).expect("a device").info().name;
+    assert_eq!(name(), "cuda:0");
+    assert!(fake.said.lock().expect("not poisoned").is_empty());
+    fake.set(11_040, 1, [9, 0], 1 << 30);
+    assert_eq!(name(), "cpu");
+    let said = std::mem::take(&mut *fake.said.lock().expect("not poisoned"));
+    assert!(said.len() == 1 && said[0].ends_with("or later is wanted; the CPU is used instead"), "{said:?}");
+    for devices in [0, 1] {
+        fake.set(12_080, devices, [7, 0], 1 << 30);
+        assert_eq!(name(), "cpu");
+    }
+    assert!(fake.said.lock().expect("not poisoned").is_empty());
+    let listed = hrx::device::devices(1);
+    let old = "Fake GPU 0 (compute capability 7.0, 132 multiprocessors), PCI 0000:00:00.0, 1024 MiB of memory; \
+               no code is generated for this processor";
+    assert!(listed.iter().any(|d| d.name.is_none() && d.description == old), "{listed:?}");
+    let open =
+        |name: &str| hrx::device::open_device(name, 1, &fake.warn()).err().map(|e| e.to_string()).expect("refused");
+    let e = open("cuda:3");
+    assert!(e.starts_with("cuda:3 can't be used: there is no cuda:3: cuda:0 is Fake GPU 0"), "{e}");
+    assert!(open("cuda:x").starts_with("no device cuda:x; there are: auto; cpu; "));
+}
+
+#[test]
+fn auto_takes_what_can_be_used() {
+    let test = std::env::current_exe().expect("a path");
+    let mut command = std::process::Command::new(test);
+    command.args(["--exact", "auto_in_the_environment", "--ignored", "--nocapture"]).env("HRX_CUDA_LIBRARY", path());
+    let output = command.output().expect("runs");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{out}{err}");
+}
+
 #[test]
 fn everything_is_given_back() {
     let fake = Fake::new();
@@ -221,7 +259,8 @@ fn arguments_grids_and_graphs() {
     assert_eq!(replay(3)[..2], launched(3));
     // The second with the same variables captures.
     let calls = replay(3);
-    assert_eq!(calls[0], "cuStreamBeginCapture");
+    let begin = calls.iter().position(|c| c == "cuStreamBeginCapture").expect("captured");
+    let calls = &calls[begin..];
     assert_eq!(calls[1..3], launched(3));
     let graph = [one, quarter].map(|x| format!("  graph: {}", line(3, x)));
     let rest = ["cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphDestroy", "cuGraphLaunch"];
@@ -235,6 +274,42 @@ fn arguments_grids_and_graphs() {
     assert!(fake.said.lock().expect("not poisoned").is_empty());
     let e = recorded.replay(&[i32::MAX]).expect_err("refused").to_string();
     assert!(e.starts_with("kernel add: argument 3 is a view of "), "{e}");
+}
+
+#[test]
+fn launches_of_one_stage_are_branches_of_a_graph() {
+    let fake = Fake::new();
+    let device = fake.device();
+    let kernel = add();
+    let id = device.load(&kernel, &object(&kernel, &device)).expect("loads");
+    let buffers: Vec<Buffer> = (0..6).map(|_| device.alloc(512, "a matrix").expect("memory")).collect();
+    let launch = |i: usize| Launch {
+        kernel: id,
+        args: vec![Arg::Var(Var(0)), Arg::I32(32), Arg::F32(1.0), Arg::Buffer(buffers[i].clone())],
+    };
+    let stages = vec![vec![launch(0)], (1..6).map(launch).collect(), vec![launch(0)]];
+    // SAFETY: there are four rows, and no replay is of more; launches have buffers of their own.
+    let mut recorded = unsafe { device.record(stages).expect("recorded") };
+    recorded.replay(&[4]).expect("replayed");
+    fake.calls();
+    recorded.replay(&[4]).expect("captured");
+    let calls = fake.calls();
+    let from = calls.iter().position(|c| c == "cuStreamBeginCapture").expect("captured");
+    let to = calls.iter().position(|c| c == "cuStreamEndCapture").expect("captured");
+    let short: Vec<&str> = calls[from + 1..to]
+        .iter()
+        .map(|c| match c.split_once(" in stream ") {
+            Some((_, number)) => number,
+            None if c.starts_with("cuLaunchKernel") => "0",
+            None => c.trim_start_matches("cu"),
+        })
+        .collect();
+    let fork = ["EventRecord", "StreamWaitEvent", "StreamWaitEvent", "StreamWaitEvent"];
+    let join = ["EventRecord", "StreamWaitEvent"].repeat(3);
+    let wanted = [&["0"][..], &fork, &["0", "1", "2", "3", "0"], &join, &["0"]].concat();
+    assert_eq!(short, wanted);
+    drop((recorded, buffers, device));
+    assert_eq!(fake.calls().last().map(String::as_str), Some("held: 0 [0, 0, 0, 0, 0, 0]"));
 }
 
 #[test]

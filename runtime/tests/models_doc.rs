@@ -12,8 +12,9 @@ of it is held to: golden models, whose reference logits the graph's f64 interpre
 Those called own were made for this project with llama.cpp (tests/golden/README.md).
 
 A file of another architecture is refused, and one with a tensor that its architecture does not have. Tensors of blocks
-that predict tokens after the next (`blk.N.nextn.*`, and blocks behind the last layer) are left out. To add an
-architecture: CONTRIBUTING.md.
+that predict tokens after the next (`blk.N.nextn.*`, and blocks behind the last layer) are left out. Experts may have a
+tensor each (`blk.N.ffn_gate.E.weight`, in files of before April 2024): they are put together when the model is loaded. To
+add an architecture: CONTRIBUTING.md.
 
 | architecture | models | held to |
 |---|---|---|

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use half::f16;
-use hrx::gguf::{GgmlType, Gguf, write::Builder};
+use hrx::gguf::write::{Builder, WriteError};
+use hrx::gguf::{GgmlType, Gguf};
 use hrx::{CacheChoice, ModelOptions};
 
 pub use hrx_golden::feeding::{Feeding, logits};
@@ -31,11 +32,8 @@ pub fn options(threads: usize) -> ModelOptions {
 ///
 /// # Errors
 /// If the file can't be laid out.
-pub fn widened(gguf: &Gguf) -> Result<Vec<u8>, hrx::gguf::write::WriteError> {
-    let mut file = Builder::new();
-    for (key, value) in gguf.metadata().iter() {
-        file.value(key, value);
-    }
+pub fn widened(gguf: &Gguf) -> Result<Vec<u8>, WriteError> {
+    let mut file = metadata(gguf);
     for tensor in gguf.tensors() {
         let data = gguf.data(tensor);
         let (kind, data) = match tensor.ggml_type() {
@@ -48,4 +46,39 @@ pub fn widened(gguf: &Gguf) -> Result<Vec<u8>, hrx::gguf::write::WriteError> {
         file.tensor(tensor.name(), tensor.dims(), kind, data);
     }
     file.to_bytes()
+}
+
+/// The file of a model with a tensor for each expert, as files of before April 2024 have them: all parts of the first
+/// expert, then those of the next.
+///
+/// # Errors
+/// If the file can't be laid out.
+pub fn with_experts_apart(gguf: &Gguf) -> Result<Vec<u8>, WriteError> {
+    let mut tensors = Vec::new();
+    for tensor in gguf.tensors() {
+        let (data, kind) = (gguf.data(tensor), tensor.ggml_type());
+        let Some(stem) = tensor.name().strip_suffix("_exps.weight") else {
+            tensors.push((0, tensor.name().to_owned(), tensor.dims(), kind, data));
+            continue;
+        };
+        let (each, count) = tensor.dims().split_at(2);
+        for (e, part) in data.chunks(data.len() / count[0] as usize).enumerate() {
+            tensors.push((e, format!("{stem}.{e}.weight"), each, kind, part));
+        }
+    }
+    tensors.sort_by_key(|tensor| tensor.0);
+    let mut file = metadata(gguf);
+    for (_, name, dims, kind, data) in tensors {
+        file.tensor(&name, dims, kind, data.to_vec());
+    }
+    file.to_bytes()
+}
+
+/// A file without tensors that has another's metadata.
+fn metadata(gguf: &Gguf) -> Builder {
+    let mut file = Builder::new();
+    for (key, value) in gguf.metadata().iter() {
+        file.value(key, value);
+    }
+    file
 }

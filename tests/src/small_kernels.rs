@@ -68,7 +68,7 @@ fn files() -> Vec<(&'static str, Request)> {
                 scale: Real(0.125),
                 softcap: None,
                 output: Output::F32,
-                tiling: WaveAttention { group: 2, positions: 16, waves: 2 }.into(),
+                tiling: WaveAttention { group: 2, positions: 16, waves: 2, parts: 1 }.into(),
             }
             .into(),
         ),

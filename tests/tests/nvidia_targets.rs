@@ -64,7 +64,8 @@ fn faults(kernel: &Kernel, chip: &nvidia::Chip, object: &[u8]) -> Vec<String> {
 fn check(name: &str) -> Vec<(String, Assembled)> {
     let chip = nvidia::find(name).expect("a target");
     let target = Target::Nvidia(chip);
-    let kernels: Vec<Kernel> = kernels(&graphs(TURNS), &[target.clone()]).into_iter().map(|(k, _)| k).collect();
+    let kernels: Vec<Kernel> =
+        kernels(&graphs(TURNS), std::slice::from_ref(&target)).into_iter().map(|(k, _)| k).collect();
     assert!(!kernels.is_empty(), "no kernels");
     let (mut wrong, mut taken) = (Vec::new(), Vec::new());
     let ptxas = ptxas::path();

@@ -31,5 +31,5 @@ pub use parse::{ParseError, parse_kernel, parse_module};
 pub use print::inst_text;
 pub use types::{Elem, MAX_RANK, Shape, Type};
 pub use typing::result_type;
-pub use verify::{VerifyErrors, verify};
+pub use verify::{MAX_LOCAL_BYTES, VerifyErrors, verify};
 pub use walk::MAX_NESTING;

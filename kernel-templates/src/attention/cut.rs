@@ -1,7 +1,7 @@
 //! How the work of attention is cut.
 
 use super::{Attention, FAMILY};
-use crate::facts::{TargetShape, TemplateError};
+use crate::facts::{Output, TargetShape, TemplateError};
 
 /// How the work of an [`Attention`] is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,8 +57,8 @@ impl AttentionTiling {
     }
 }
 
-/// A cut for waves: a program has one token and the queries of some heads that share one of the cache. The result depends
-/// on `positions` alone.
+/// A cut for waves: a program has one token, the queries of some heads that share one of the cache, and all positions or
+/// one of `parts` equal parts of them. The result depends on `positions` and `parts` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WaveAttention {
     /// Query heads of a program: divides heads / kv_heads.
@@ -67,33 +67,52 @@ pub struct WaveAttention {
     pub positions: u32,
     /// Waves of a program.
     pub waves: u32,
+    /// How many programs share the positions of a token: a power of two up to 64. With more than one, what is written are
+    /// the parts that [`AttentionJoin`](super::AttentionJoin) brings together.
+    pub parts: u32,
 }
+
+/// Elements of one head's parts, which a program of [`AttentionJoin`](super::AttentionJoin) has in registers.
+pub(super) const JOINED: u32 = 8192;
 
 /// Registers of a lane for the queries and sums of all heads of a program.
 const HEAD_REGISTERS: u32 = 128;
 
 impl WaveAttention {
-    /// The cut for `group` = heads / kv_heads heads that share one of the cache. A lane has 16 bytes of a key; the
-    /// registers for queries and sums, of sizes `dims`, bound the heads.
-    pub fn choose(shape: &TargetShape, group: u32, dims: [u32; 2]) -> WaveAttention {
+    /// The cut for `heads` of queries and of the cache and launches of about this many tokens. A lane has 16 bytes of a
+    /// key; the registers for queries and sums, of sizes `dims`, bound the heads. One token's positions are shared out
+    /// until each SIMD has a wave.
+    pub fn choose(shape: &TargetShape, heads: [u32; 2], dims: [u32; 2], tokens: u32) -> WaveAttention {
+        let group = heads[0] / heads[1];
         let lanes_of_key = (dims[0] / 8).next_power_of_two().clamp(1, shape.lanes);
         let of_head = (dims[0] + dims[1]).div_ceil(lanes_of_key);
         let most = (HEAD_REGISTERS / of_head).clamp(1, 8);
         let group = (1..=group.min(most)).rev().find(|&g| group.is_multiple_of(g)).unwrap_or(1);
         let waves = 128 / shape.lanes;
         let positions = (shape.lanes / lanes_of_key * waves).clamp(1, 64);
-        WaveAttention { group, positions, waves }
+        let simds = shape.waves.and_then(|w| w.simds).unwrap_or(1);
+        let wanted = simds * 4 / 3 / (heads[0] / group * tokens).max(1);
+        let most = (JOINED / dims[1].max(1)).clamp(1, 64);
+        WaveAttention { group, positions, waves, parts: 1 << wanted.clamp(1, most).ilog2() }
     }
 }
 
 impl AttentionCut {
-    /// The cut for `group` = heads / kv_heads, for launches of about this many tokens.
-    /// `dims` are the elements of a key and of a value.
-    pub fn choose(shape: &TargetShape, group: u32, dims: [u32; 2], tokens: u32) -> AttentionCut {
+    /// The cut for `heads` of queries and of the cache and launches of about this many tokens. `dims` are the elements of
+    /// a key and of a value.
+    pub fn choose(shape: &TargetShape, heads: [u32; 2], dims: [u32; 2], tokens: u32) -> AttentionCut {
         if shape.waves.is_some() {
-            WaveAttention::choose(shape, group, dims).into()
+            WaveAttention::choose(shape, heads, dims, tokens).into()
         } else {
-            AttentionTiling::choose(shape, group, dims[1], tokens).into()
+            AttentionTiling::choose(shape, heads[0] / heads[1], dims[1], tokens).into()
+        }
+    }
+
+    /// How many programs share the positions of a token.
+    pub fn parts(&self) -> u32 {
+        match self {
+            AttentionCut::Vectors(_) => 1,
+            AttentionCut::Waves(t) => t.parts,
         }
     }
 
@@ -112,7 +131,10 @@ impl AttentionCut {
                 unless(shares(t.group), "group divides the heads that share one of the cache")?;
                 let positions = t.positions.is_power_of_two() && t.positions <= 64;
                 unless(positions, "positions is a power of two up to 64")?;
-                unless(t.waves.is_power_of_two() && t.waves <= 16, "waves is a power of two up to 16")
+                unless(t.waves.is_power_of_two() && t.waves <= 16, "waves is a power of two up to 16")?;
+                unless(t.parts.is_power_of_two() && t.parts <= 64, "parts is a power of two up to 64")?;
+                let plain = t.parts == 1 || (!a.sinks && a.output == Output::F32);
+                unless(plain, "sinks, and results other than f32, are the affair of what joins parts")
             }
         }
     }
@@ -120,7 +142,10 @@ impl AttentionCut {
     pub(super) fn tag(&self) -> String {
         match self {
             AttentionCut::Vectors(t) => format!("_g{}t{}_s{}k{}v{}", t.group, t.tokens, t.tile, t.keys, t.depth),
-            AttentionCut::Waves(t) => format!("_g{}p{}w{}", t.group, t.positions, t.waves),
+            AttentionCut::Waves(t) => {
+                let parts = if t.parts == 1 { String::new() } else { format!("x{}", t.parts) };
+                format!("_g{}p{}w{}{parts}", t.group, t.positions, t.waves)
+            }
         }
     }
 }

@@ -2,16 +2,18 @@
 //! one of two ways: [`vectors`] for processors and [`waves`] for GPUs.
 
 mod cut;
+mod join;
 mod vectors;
 mod waves;
 
 pub use cut::{AttentionCut, AttentionTiling, WaveAttention};
+pub use join::AttentionJoin;
 
 use crate::Template;
 use crate::facts::{Output, Real, TemplateError};
 use crate::row::{RowSink, check_output};
 use crate::slot::{Interface, Signature, Slot, declare, signature_of};
-use hrx_ir::tile::{Access, Builder, Elem, Kernel, UnaryOp, Value, View};
+use hrx_ir::tile::{Access, Builder, Elem, Extent, Kernel, UnaryOp, Value, View};
 
 /// Attention with grouped queries, causal by position.
 ///
@@ -23,7 +25,9 @@ use hrx_ir::tile::{Access, Builder, Elem, Kernel, UnaryOp, Value, View};
 /// Slots: NTokens; NCtx (a multiple of 64); HeadStride; for values of another size than keys ValueStride; Positions
 /// `i32 [T]`, each below NCtx; X: the queries `f32 [T, heads * head_dim]`; KeyCache `[kv_heads, NCtx, head_dim]`; ValueCache
 /// `[kv_heads, NCtx, value_dim]`, where values are not the first elements of keys; both finite everywhere; with `sinks`
-/// Sinks `f32 [heads]`; Out `f32 [T, heads * value_dim]`, or OutCodes and OutScales.
+/// Sinks `f32 [heads]`; Out `f32 [T, heads * value_dim]`, or OutCodes and OutScales. Where positions are cut into parts,
+/// instead of Out: PartSums `f32 [T, heads * parts, value_dim]`, each part's sums of weighed values, and PartTotals
+/// `f32 [T, heads * parts, 2]`, its largest score and its total.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attention {
     /// Query heads: a multiple of `kv_heads`.
@@ -64,7 +68,14 @@ struct Args {
     keys: View,
     values: View,
     sinks: Option<View>,
-    out: RowSink,
+    out: Sink,
+}
+
+/// Where results go.
+#[derive(Clone, Copy)]
+enum Sink {
+    Rows(RowSink),
+    Parts { sums: View, totals: View },
 }
 
 const FAMILY: &str = "attention";
@@ -113,7 +124,13 @@ impl Attention {
             keys,
             values,
             sinks: self.sinks.then(|| i.view(Slot::Sinks, Elem::F32, &[1.into(), self.heads.into()], Access::In)),
-            out: RowSink::declare(i, self.output, t, self.heads.saturating_mul(value)),
+            out: match self.tiling.parts() {
+                1 => Sink::Rows(RowSink::declare(i, self.output, t, self.heads.saturating_mul(value))),
+                parts => {
+                    let [sums, totals] = part_views(i, t, [self.heads, value, parts], Access::Out);
+                    Sink::Parts { sums, totals }
+                }
+            },
         }
     }
 }
@@ -150,6 +167,12 @@ impl Template for Attention {
         }
         Ok(b.finish())
     }
+}
+
+/// Declares what is written of parts: sums, and largest scores with totals.
+fn part_views(i: &mut Interface, t: Extent, [heads, d, parts]: [u32; 3], access: Access) -> [View; 2] {
+    let rows = heads.saturating_mul(parts).into();
+    [(Slot::PartSums, d), (Slot::PartTotals, 2)].map(|(slot, n)| i.view(slot, Elem::F32, &[t, rows, n.into()], access))
 }
 
 /// What a head's sums are to be multiplied by, and its total, both `[1, 1]`, once its sink is among its scores.

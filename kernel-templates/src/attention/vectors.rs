@@ -6,7 +6,7 @@
 //! Tiles start at multiples of `tile`, and a tile in which a line sees nothing leaves it as it is to the last bit, so a
 //! token's result does not depend on which tokens share its program.
 
-use super::{Args, Attention, AttentionTiling, LANES, UNSEEN};
+use super::{Args, Attention, AttentionTiling, LANES, Sink, UNSEEN};
 use crate::emit::{clamped, load_index, plus, scaled, softcap, times};
 use crate::row::{PIECE, for_pieces};
 use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, ReduceOp, Type, UnaryOp, Value, View};
@@ -290,7 +290,8 @@ impl Vectors<'_> {
                 let sum = b.load(l.sums, &[line, d], &[1, PIECE], mask);
                 let y = b.mul(sum, inverse);
                 let col = b.add(first, d);
-                self.a.out.store(b, [row, col], y, mask, self.l.heads * self.l.value_dim);
+                let Sink::Rows(out) = self.a.out else { unreachable!("a cut for vectors has all positions") };
+                out.store(b, [row, col], y, mask, self.l.heads * self.l.value_dim);
                 vec![]
             });
             vec![]

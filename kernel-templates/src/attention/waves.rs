@@ -5,7 +5,7 @@
 //! product of a query and a key crosses lanes in the loop. At the end the slots are brought to the largest score of all
 //! and summed.
 
-use super::{Args, Attention, UNSEEN, WaveAttention};
+use super::{Args, Attention, Sink, UNSEEN, WaveAttention};
 use crate::emit::{load_index, scaled, softcap, times};
 use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, ReduceOp, Type, UnaryOp, Value, View};
 
@@ -20,14 +20,17 @@ pub(super) fn emit(b: &mut Builder, l: &Attention, t: &WaveAttention, a: &Args) 
     b.waves(t.waves);
     b.grid(0, GridExpr::constant(l.heads / t.group));
     b.grid(1, GridExpr::Extent(a.n_tokens.into()));
+    b.grid(2, GridExpr::constant(t.parts));
     let (program, token) = (b.program_id(0), b.program_id(1));
     // Programs of one head of the cache follow one another.
     let share = b.index(i64::from(l.heads / l.kv_heads / t.group));
     let kv_head = b.div(program, share);
     let head = times(b, program, t.group);
     let position = load_index(b, a.positions, token);
-    let w = Waves { l, t, a, token, head, kv_head, position };
-    let [first, end] = w.range(b);
+    let part = b.program_id(2);
+    let w = Waves { l, t, a, token, head, kv_head, position, part };
+    let whole = w.range(b);
+    let [first, end] = if t.parts == 1 { whole } else { w.part_of(b, whole) };
     let queries: Vec<Vec<Value>> = (0..t.group).map(|i| w.query(b, i)).collect();
     let mut inits = Vec::new();
     for _ in 0..t.group {
@@ -63,6 +66,8 @@ struct Waves<'a> {
     kv_head: Value,
     /// The token's position.
     position: Value,
+    /// Which part of the positions.
+    part: Value,
 }
 
 impl Waves<'_> {
@@ -77,6 +82,20 @@ impl Waves<'_> {
         let step = b.index(i64::from(self.t.positions));
         let first = b.binary(BinaryOp::Div, first, step);
         [b.mul(first, step), end]
+    }
+
+    /// The program's part of a range: as many steps as each other part, but for the last ones.
+    fn part_of(&self, b: &mut Builder, [first, end]: [Value; 2]) -> [Value; 2] {
+        let (step, parts) = (self.t.positions, self.t.parts);
+        let n = b.sub(end, first);
+        let (less, all) = (b.index(i64::from(step * parts) - 1), b.index(i64::from(step * parts)));
+        let n = b.add(n, less);
+        let steps = b.div(n, all);
+        let len = times(b, steps, step);
+        let before = b.mul(self.part, len);
+        let first = b.add(first, before);
+        let behind = b.add(first, len);
+        [first, b.min(end, behind)]
     }
 
     /// A head's query in pieces, `[1, piece]` each.
@@ -174,6 +193,19 @@ impl Waves<'_> {
         let (zero, one) = (b.index(0), b.float(1.0, &[1, 1]));
         let i = b.index(i64::from(i));
         let head = b.add(self.head, i);
+        let out = match self.a.out {
+            Sink::Rows(out) => out,
+            Sink::Parts { sums, totals } => {
+                let row = times(b, head, self.t.parts);
+                let row = b.add(row, self.part);
+                let sum = b.reshape(sum, &[1, 1, d]);
+                b.store(sums, &[self.token, row, zero], sum, None);
+                let both = b.concat(top, total, 1);
+                let both = b.reshape(both, &[1, 1, 2]);
+                b.store(totals, &[self.token, row, zero], both, None);
+                return;
+            }
+        };
         let shrink = self.a.sinks.map(|sinks| {
             let sink = b.load(sinks, &[zero, head], &[1, 1], None);
             let [shrink, with_sink] = super::with_sink(b, top, total, sink);
@@ -186,6 +218,6 @@ impl Waves<'_> {
         }
         let y = b.mul(sum, inverse);
         let col = times(b, head, d);
-        self.a.out.store(b, [self.token, col], y, None, self.l.heads * d);
+        out.store(b, [self.token, col], y, None, self.l.heads * d);
     }
 }

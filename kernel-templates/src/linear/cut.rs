@@ -2,7 +2,7 @@
 
 use super::{FAMILY, Linear};
 use crate::cost::{Candidate, Rounds, Term, ranked};
-use crate::facts::{Output, RowCut, TargetShape, TemplateError, WeightType};
+use crate::facts::{Output, TargetShape, TemplateError, WeightType};
 use crate::row::PIECE;
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::Elem;
@@ -92,7 +92,7 @@ impl RowsTiling {
         let mut out = Vec::new();
         for chunks in [1, 2, 4, 8, 16, 32] {
             for waves in [4, 2, 8, 1] {
-                for registers in [1, 2, 4] {
+                for registers in [1, 2, 4, 8] {
                     out.push(rows_cost(shape, nk, weight, matrices, [chunks, waves, registers]));
                 }
             }
@@ -164,10 +164,14 @@ fn rows_cost(
     let rest = if whole { 0.0 } else { MASKED * f64::from(registers + 2) };
     let code =
         f64::from(matrices) * (f64::from(registers) * per_lane) + INPUT_WORK / f64::from(lanes_of_chunk) + ends + rest;
-    if code > LONGEST_ROWS {
+    let longest = shape.waves.map_or(1, |w| w.code_factor);
+    if code > LONGEST_ROWS * f64::from(longest) || (registers > 4 && longest == 1) {
         return Candidate::refused(cut, format!("about {code:.0} instructions take LLVM too long"));
     }
     let beside = rounds.beside();
+    // The wave's chunks of the activations, once for all its rows.
+    let inputs = f64::from(chunks * CHUNK) * 4.0;
+    let cache = shape.waves.and_then(|w| w.cache_bytes);
     let term = |name, cycles: f64, reason: String| Term { name, cycles: cycles * rounds.factor, reason };
     Candidate {
         cut,
@@ -179,6 +183,14 @@ fn rows_cost(
                 "memory",
                 steps * lines * SECTOR_CYCLES,
                 format!("{segment} bytes of a row a step: {lines:.0} sectors of {SECTOR} bytes"),
+            ),
+            term(
+                "inputs",
+                cache.map_or(0.0, |bytes| steps * inputs / f64::from(bytes)),
+                match cache {
+                    Some(bytes) => format!("{inputs} bytes of activations a step, {bytes} a cycle"),
+                    None => "the cache's rate is not known".into(),
+                },
             ),
             term(
                 "waiting",
@@ -258,8 +270,9 @@ fn matrix_cost(
     let Some(w) = shape.waves else { return Candidate::refused(cut, "vectors have no matrix unit") };
     let lanes = f64::from(shape.lanes * cut.waves);
     let local = 2 * (cut.m + matrices * cut.n) * (cut.k + super::matrix::PAD) * 2;
-    if local > w.lds {
-        return Candidate::refused(cut, format!("{local} bytes of LDS, a workgroup has {}", w.lds));
+    let most = w.lds.min(hrx_ir::tile::MAX_LOCAL_BYTES as u32);
+    if local > most {
+        return Candidate::refused(cut, format!("{local} bytes of LDS, a workgroup has {most}"));
     }
     // The waves of a larger workgroup share SIMDs, and with them the registers.
     if shape.lanes * cut.waves > WIDEST_GROUP {
@@ -279,7 +292,7 @@ fn matrix_cost(
     let finish = FINISH * outputs * if matrices > 1 { 1.3 } else { 1.0 };
     let products = f64::from(cut.m * cut.n * cut.k * matrices) / 4096.0 / f64::from(cut.waves);
     let code = 1.6 * stage + finish + products * f64::from(1 + w.product_instructions) + 200.0;
-    if code > LONGEST_CODE {
+    if code > LONGEST_CODE * f64::from(w.code_factor) {
         return Candidate::refused(cut, format!("about {code:.0} instructions take LLVM too long"));
     }
     let steps = f64::from(k.div_ceil(cut.k));
@@ -413,14 +426,6 @@ impl LinearCut {
             }
         }
         Ok(self.program_rows())
-    }
-
-    /// The piece of a row's norm.
-    pub(super) fn norm_piece(&self, k: u32) -> u32 {
-        match self {
-            LinearCut::Vectors(_) => PIECE,
-            _ => RowCut::piece_on_waves(k),
-        }
     }
 
     pub(super) fn tag(&self) -> String {

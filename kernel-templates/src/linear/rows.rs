@@ -3,13 +3,16 @@
 //! A step along K takes some chunks of all the program's rows. Each run of 16 elements has an accumulator: its products
 //! are added in order, scaled once for the group that they are in, and added to the run's sum of the steps before. At the
 //! end the runs of a row are summed. Lanes that have a run of several rows read the token's elements once for them.
+//!
+//! A norm needs no pass of its own: squares are summed beside the products of elements and the norm's weights, and the
+//! sums are divided by the root of their mean at the end.
 
 use super::dot::{Input, Matrix};
 use super::experts::Chosen;
 use super::{Args, Linear, RowsTiling, rows_from};
 use crate::emit::{below, times};
-use crate::facts::{Output, Real};
-use crate::norm::inverse_rms;
+use crate::facts::Output;
+use crate::norm::inverse_of_squares;
 use hrx_ir::quant::{CHUNK, Format};
 use hrx_ir::tile::{Builder, CmpOp, Elem, GridExpr, ReduceOp, RunPart, Type, Value, View};
 
@@ -24,19 +27,11 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &RowsTiling, a: &Args) {
     b.grid(1, GridExpr::Extent(a.n_tokens.into()));
     let (program, token) = (b.program_id(0), b.program_id(1));
     let first = times(b, program, t.rows);
-    let inverse = match (l.norm, a.x) {
-        (Some(eps), Input::F32(x)) => Some(inverse(b, l, x, token, eps)),
-        _ => None,
-    };
     let of = l.chosen(b, a, token);
     let row = rows_from(b, first, t.rows, l.n, of.map(|c| c.first));
-    let rows = Rows { l, t, a, token: of.map_or(token, |c| c.x_row), row, inverse };
+    let rows = Rows { l, t, a, token: of.map_or(token, |c| c.x_row), row };
     let sums = rows.sums(b);
     rows.store(b, [token, first], of, &sums);
-}
-
-fn inverse(b: &mut Builder, l: &Linear, x: View, token: Value, eps: Real) -> Value {
-    inverse_rms(b, x, token, [l.k, l.tiling.norm_piece(l.k)], eps.f64())
 }
 
 /// A step of the token's row, and the sum of each of its runs, `[1, runs]`. What nobody reads is removed.
@@ -55,8 +50,6 @@ struct Rows<'a> {
     token: Value,
     /// The program's rows as loads take them.
     row: Value,
-    /// What the token's row is multiplied by where it is normed.
-    inverse: Option<Value>,
 }
 
 /// Where a step is in a row.
@@ -78,7 +71,9 @@ impl Rows<'_> {
     fn sums(&self, b: &mut Builder) -> Vec<Value> {
         let (rows, step) = (self.t.rows, self.step());
         let zero = b.float(0.0, &[rows, step / RUN]);
-        let zeros = vec![zero; self.a.weights.len()];
+        let mut zeros = vec![zero; self.a.weights.len()];
+        // The squares' sums come last.
+        zeros.extend(self.l.norm.map(|_| b.float(0.0, &[1, step / RUN])));
         // Chunks are counted rather than elements: then all that moves in the loop is a multiple of its counter.
         let (first, end) = (b.index(0), b.index(i64::from(self.l.k.div_ceil(CHUNK))));
         let by = b.index(i64::from(self.t.chunks));
@@ -87,45 +82,79 @@ impl Rows<'_> {
             let col = b.mul(chunk, size);
             self.add_step(b, Place { chunk, col }, sums)
         };
-        let sums =
+        let mut sums =
             if self.l.k <= step { add_step(b, first, &zeros) } else { b.for_loop([first, end, by], &zeros, add_step) };
-        sums.into_iter().map(|s| b.reduce(ReduceOp::Sum, s, 1)).collect()
+        let inverse = self.l.norm.and_then(|eps| Some((eps, sums.pop()?)));
+        let inverse = inverse.map(|(eps, squares)| inverse_of_squares(b, squares, self.l.k, eps.f64()));
+        let finished = |s| {
+            let sum = b.reduce(ReduceOp::Sum, s, 1);
+            inverse.map_or(sum, |inverse| b.mul(sum, inverse))
+        };
+        sums.into_iter().map(finished).collect()
     }
 
     /// Adds a step's products to the runs' sums. The token's elements are read once for all matrices.
     fn add_step(&self, b: &mut Builder, at: Place, sums: &[Value]) -> Vec<Value> {
-        let x = self.input(b, at);
+        let (x, squares) = self.input(b, at);
         let matrices = self.a.weights.iter().zip(sums);
-        matrices
+        let mut next: Vec<Value> = matrices
             .map(|(&matrix, &sum)| match matrix {
                 Matrix::Quant(view, format) => self.quant_step(b, view, format, at, &x, sum),
                 Matrix::Float(view) => self.float_step(b, view, at.col, &x, sum),
             })
-            .collect()
+            .collect();
+        let before = sums.get(self.a.weights.len()).zip(squares);
+        next.extend(before.map(|(&before, squares)| b.add(before, squares)));
+        next
     }
 
-    /// A step of the token's row.
-    fn input(&self, b: &mut Builder, at: Place) -> Step {
-        match (self.a.x, self.l.input) {
-            (Input::F32(x), Output::F32) => {
-                let x = self.x(b, x, at.col);
-                let x = self.runs(b, x);
-                let mut sum = b.slice(x, 2, 0, 1);
-                for i in 1..RUN {
-                    let xi = b.slice(x, 2, i, 1);
-                    sum = b.add(sum, xi);
-                }
-                Step::F32 { x, sum: b.reshape(sum, &[1, self.step() / RUN]) }
+    /// A step of the token's row, and with a norm the sums of the squares of its runs, `[1, runs]`.
+    fn input(&self, b: &mut Builder, at: Place) -> (Step, Option<Value>) {
+        let x = match self.a.x {
+            Input::F32(x) => x,
+            Input::Q8 { codes, scales } => {
+                let stored = self.stored_q8(b, [codes, scales], at);
+                return (self.q8(b, stored), None);
             }
-            (x, _) => {
-                let (codes, scales) = self.x_q8(b, x, at);
-                let scale = b.repeat(scales, CHUNK / RUN);
-                let ones = b.int(1, Type::new(Elem::U8, &[1, self.step()]));
-                let zero = b.int(0, Type::new(Elem::I32, &[1, self.step() / 4]));
-                let sum = self.dot(b, ones, codes, zero);
-                Step::Q8 { codes, scale, sum: b.mul(sum, scale) }
+        };
+        let (x, squares) = self.x(b, x, at.col);
+        let step = match self.l.input {
+            Output::F32 => self.f32(b, x),
+            Output::Q8 => {
+                let blocks = b.reshape(x, &[self.t.chunks, CHUNK]);
+                let [codes, scales] = crate::row::quantize(b, blocks);
+                let made = [b.reshape(codes, &[1, self.step()]), b.reshape(scales, &[1, self.t.chunks])];
+                self.q8(b, made)
             }
+        };
+        (step, squares)
+    }
+
+    fn f32(&self, b: &mut Builder, x: Value) -> Step {
+        let x = self.runs(b, x);
+        let mut sum = b.slice(x, 2, 0, 1);
+        for i in 1..RUN {
+            let xi = b.slice(x, 2, i, 1);
+            sum = b.add(sum, xi);
         }
+        Step::F32 { x, sum: b.reshape(sum, &[1, self.step() / RUN]) }
+    }
+
+    /// Of codes `i8 [1, step]` and scales `f32 [1, chunks]`.
+    fn q8(&self, b: &mut Builder, [codes, scales]: [Value; 2]) -> Step {
+        let scale = b.repeat(scales, CHUNK / RUN);
+        let ones = b.int(1, Type::new(Elem::U8, &[1, self.step()]));
+        let zero = b.int(0, Type::new(Elem::I32, &[1, self.step() / 4]));
+        let sum = self.dot(b, ones, codes, zero);
+        Step::Q8 { codes, scale, sum: b.mul(sum, scale) }
+    }
+
+    /// Codes and scales as they are stored.
+    fn stored_q8(&self, b: &mut Builder, [codes, scales]: [View; 2], Place { chunk, col }: Place) -> [Value; 2] {
+        let mask = self.inside(b, col);
+        let codes = b.load(codes, &[self.token, col], &[1, self.step()], mask);
+        let of_chunks = mask.map(|_| below(b, chunk, self.t.chunks, self.l.k / CHUNK));
+        [codes, b.load(scales, &[self.token, chunk], &[1, self.t.chunks], of_chunks)]
     }
 
     /// Which elements of a step are the row's; none where all are.
@@ -133,18 +162,17 @@ impl Rows<'_> {
         (!self.l.k.is_multiple_of(self.step())).then(|| below(b, col, self.step(), self.l.k))
     }
 
-    /// A step of the token's `f32` row, normed where that is asked for, `[1, step]`.
-    fn x(&self, b: &mut Builder, x: View, col: Value) -> Value {
+    /// A step of the token's `f32` row, `[1, step]`; with a norm times its weights, and the sums of the runs' squares.
+    fn x(&self, b: &mut Builder, x: View, col: Value) -> (Value, Option<Value>) {
         let mask = self.inside(b, col);
         let dims = [1, self.step()];
-        let mut v = b.load(x, &[self.token, col], &dims, mask);
-        if let (Some(inverse), Some(weight)) = (self.inverse, self.a.norm_weight) {
-            let zero = b.index(0);
-            let w = b.load(weight, &[zero, col], &dims, mask);
-            let scaled = b.mul(v, inverse);
-            v = b.mul(scaled, w);
-        }
-        v
+        let v = b.load(x, &[self.token, col], &dims, mask);
+        let Some(weight) = self.a.norm_weight else { return (v, None) };
+        let zero = b.index(0);
+        let w = b.load(weight, &[zero, col], &dims, mask);
+        let runs = self.runs(b, v);
+        let squares = self.products(b, runs, runs);
+        (b.mul(v, w), Some(squares))
     }
 
     /// Runs of a tile `[rows, step]`: `[rows, runs, RUN]`.
@@ -211,24 +239,6 @@ impl Rows<'_> {
         }
     }
 
-    /// The token's codes `i8 [1, step]` and scales `f32 [1, chunks]`: as they are stored, or made of the normed row.
-    fn x_q8(&self, b: &mut Builder, x: Input, Place { chunk, col }: Place) -> (Value, Value) {
-        match x {
-            Input::Q8 { codes, scales } => {
-                let mask = self.inside(b, col);
-                let c = b.load(codes, &[self.token, col], &[1, self.step()], mask);
-                let of_chunks = mask.map(|_| below(b, chunk, self.t.chunks, self.l.k / CHUNK));
-                (c, b.load(scales, &[self.token, chunk], &[1, self.t.chunks], of_chunks))
-            }
-            Input::F32(x) => {
-                let v = self.x(b, x, col);
-                let blocks = b.reshape(v, &[self.t.chunks, CHUNK]);
-                let [c, s] = crate::row::quantize(b, blocks);
-                (b.reshape(c, &[1, self.step()]), b.reshape(s, &[1, self.t.chunks]))
-            }
-        }
-    }
-
     /// Sums of products of bytes over each run, as `f32 [rows, runs]`: exact.
     fn dot(&self, b: &mut Builder, codes: Value, x: Value, zero: Value) -> Value {
         let rows = b.ty(zero).shape.dims()[0];
@@ -239,15 +249,16 @@ impl Rows<'_> {
         b.convert(sums, Elem::F32)
     }
 
-    /// For each run the sum of products of w and x in order, `[rows, runs]`.
+    /// For each run the sum of products of w and x in order, `[rows, runs]` with the rows of w.
     fn products(&self, b: &mut Builder, w: Value, x: Value) -> Value {
+        let rows = b.ty(w).shape.dims()[0];
         let (w0, x0) = (b.slice(w, 2, 0, 1), b.slice(x, 2, 0, 1));
         let mut sum = b.mul(w0, x0);
         for i in 1..RUN {
             let (wi, xi) = (b.slice(w, 2, i, 1), b.slice(x, 2, i, 1));
             sum = b.fma(wi, xi, sum);
         }
-        b.reshape(sum, &[self.t.rows, self.step() / RUN])
+        b.reshape(sum, &[rows, self.step() / RUN])
     }
 
     fn float_step(&self, b: &mut Builder, view: View, col: Value, x: &Step, acc: Value) -> Value {

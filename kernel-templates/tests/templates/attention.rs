@@ -2,7 +2,7 @@ use crate::support::*;
 use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
 use hrx_templates::{
-    Attention, AttentionCut, AttentionTiling, Output, Real, Slot, TargetShape, Template, WaveAttention,
+    Attention, AttentionCut, AttentionJoin, AttentionTiling, Output, Real, Slot, TargetShape, Template, WaveAttention,
 };
 use proptest::prelude::*;
 
@@ -85,10 +85,29 @@ fn case(a: &Attention, positions: &[i32], seed: u64) -> (Vec<(Slot, Data)>, Vec<
     (args, want)
 }
 
+/// Launches attention, and what joins its parts where it has them.
+fn attend(a: &Attention, args: &[(Slot, Data)], options: &Options) -> Done {
+    let parts = a.tiling.parts();
+    if parts == 1 {
+        return launch(a, args, options);
+    }
+    let Some((_, Data::Elems(_, q))) = args.iter().find(|(s, _)| *s == Slot::X) else { panic!("no queries") };
+    let rows = q.len() / a.head_dim as usize * parts as usize;
+    let part = Attention { sinks: false, output: Output::F32, ..a.clone() };
+    let mut args = args.to_vec();
+    args.push((Slot::PartSums, Data::Room(Elem::F32, rows * a.value_dim as usize)));
+    args.push((Slot::PartTotals, Data::Room(Elem::F32, rows * 2)));
+    let done = launch(&part, &args, options);
+    let join = AttentionJoin::of(&part, &waves_shape(32), a.sinks, a.output);
+    let written = [Slot::PartSums, Slot::PartTotals];
+    args.iter_mut().filter(|(s, _)| written.contains(s)).for_each(|(s, data)| *data = done.data(*s));
+    launch(&join, &args, options)
+}
+
 fn check_attention(a: &Attention, positions: &[i32], seed: u64) {
     let (args, want) = case(a, positions, seed);
     for (options, tolerance) in [(Options::default(), 1e-6), (Options::exact(), 1e-5)] {
-        let done = launch(a, &args, &options);
+        let done = attend(a, &args, &options);
         match a.output {
             Output::F32 => check(&a.name(), &done.elems(Slot::Out), &want, tolerance),
             Output::Q8 => check_q8(&a.name(), &done, &want, tolerance),
@@ -187,7 +206,7 @@ proptest! {
 
 #[test]
 fn waves_attend_as_vectors_do() {
-    let cut = |group, positions, waves| AttentionCut::from(WaveAttention { group, positions, waves });
+    let cut = |group, positions, waves| AttentionCut::from(WaveAttention { group, positions, waves, parts: 1 });
     let a = Attention { tiling: cut(2, 16, 2), ..BASE };
     check_attention(&a, &[0, 5, 15, 16, 127], 20);
     let window = Attention { window: Some(17), softcap: Some(Real(50.0)), tiling: cut(1, 8, 1), ..BASE };
@@ -207,19 +226,41 @@ fn waves_attend_as_vectors_do() {
     check_attention(&odd, &[70, 8], 24);
 }
 
+/// Positions cut into parts: fewer steps than parts, as many, and a rest; with a window that begins inside a step.
+#[test]
+fn parts_of_positions_are_brought_together() {
+    for (parts, positions, waves) in [(2, 8, 1), (4, 16, 2), (16, 8, 1)] {
+        let tiling = WaveAttention { group: 2, positions, waves, parts }.into();
+        let a = Attention { head_dim: 32, value_dim: 32, tiling, ..BASE };
+        check_attention(&a, &[0, 7, 8, 63, 64, 127], 30);
+        check_attention(&Attention { window: Some(19), softcap: Some(Real(50.0)), ..a.clone() }, &[3, 21, 127], 31);
+        check_attention(&Attention { sinks: true, ..a.clone() }, &[0, 90], 32);
+        check_attention(&Attention { sinks: true, scale: Real(60.0), ..a.clone() }, &[17], 33);
+        check_attention(&Attention { output: Output::Q8, ..a.clone() }, &[77], 34);
+        check_attention(&Attention { value_dim: 8, shared: true, ..a.clone() }, &[40], 35);
+    }
+}
+
 #[test]
 fn chosen_cuts_of_waves_are_supported() {
     for (lanes, group, head_dim) in [(32, 1, 64), (32, 3, 64), (32, 8, 128), (64, 4, 256), (64, 16, 128), (32, 7, 80)] {
-        let tiling = AttentionCut::choose(&waves_shape(lanes), group, [head_dim; 2], 1);
-        let a = Attention { heads: group, kv_heads: 1, head_dim, value_dim: head_dim, tiling, ..BASE };
-        a.kernel().expect("a chosen cut is supported");
+        let shape = waves_shape(lanes);
+        for (kv_heads, tokens) in [(1, 1), (8, 1), (8, 64)] {
+            let heads = group * kv_heads;
+            let tiling = AttentionCut::choose(&shape, [heads, kv_heads], [head_dim; 2], tokens);
+            let a = Attention { heads, kv_heads, head_dim, value_dim: head_dim, tiling, ..BASE };
+            a.kernel().expect("a chosen cut is supported");
+            // One token has few programs, so its positions are shared out; many tokens are enough.
+            assert_eq!(tiling.parts() > 1, tokens == 1, "{tiling:?}");
+            AttentionJoin::of(&a, &shape, true, Output::F32).kernel().expect("what joins its parts is supported");
+        }
     }
 }
 
 /// Cuts for vectors and for waves of an attention.
 fn cuts(a: &Attention) -> [Attention; 2] {
     let vectors = AttentionTiling { depth: 8, ..TILING }.into();
-    let waves = WaveAttention { group: 1, positions: 8, waves: 1 }.into();
+    let waves = WaveAttention { group: 1, positions: 8, waves: 1, parts: 1 }.into();
     [vectors, waves].map(|tiling| Attention { tiling, ..a.clone() })
 }
 

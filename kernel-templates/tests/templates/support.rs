@@ -251,6 +251,8 @@ pub fn waves_shape(lanes: u32) -> hrx_templates::TargetShape {
         simds: Some(192),
         product_cycles: 32,
         product_instructions: 1,
+        code_factor: 1,
+        cache_bytes: None,
     };
     hrx_templates::TargetShape::waves(lanes, 256, waves)
 }

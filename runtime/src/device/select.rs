@@ -13,7 +13,7 @@ const NAMES: &str = "auto; cpu; cuda or hip; cuda:N or hip:N for the GPU of that
 pub const AUTO: &str = "auto";
 
 /// Opens a device by name: `cpu`, `cuda` or `hip` (the preferred GPU), `cuda:N` or `hip:N` (the one of that number),
-/// `emu:CHIP`, or `auto`: an NVIDIA GPU if there is one that code is generated for, else the CPU.
+/// `emu:CHIP`, or `auto`: an NVIDIA GPU if there is one that can be used, else the CPU, with a warning where there is one.
 ///
 /// # Errors
 /// If there is none of that name, or it can't be used; the error says why and what there is.
@@ -23,7 +23,16 @@ pub fn open_device(name: &str, threads: usize, warn: &Warn) -> Result<Arc<dyn De
         None if name == "cpu" => Ok(Arc::new(Cpu::new(threads)?)),
         None if name == "hip" => Ok(Arc::new(hip::open(None, warn)?)),
         None if name == "cuda" => Ok(Arc::new(cuda::open(None, warn)?)),
-        None if name == AUTO => open_device(if cuda::is_there() { "cuda" } else { "cpu" }, threads, warn),
+        None if name == AUTO => match cuda::open(None, warn) {
+            Ok(device) => Ok(Arc::new(device)),
+            Err(e) => {
+                // That there is none is what most machines say, and no news.
+                if cuda::is_there() {
+                    warn(&format!("{e}; the CPU is used instead"));
+                }
+                open_device("cpu", threads, warn)
+            }
+        },
         Some((kind @ ("hip" | "cuda"), number)) => {
             let number = Some(number.parse().map_err(|_| unknown())?);
             Ok(Arc::new(if kind == "hip" { hip::open(number, warn)? } else { cuda::open(number, warn)? }))

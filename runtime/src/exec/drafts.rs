@@ -39,10 +39,6 @@ impl Drafts {
     ) -> Result<Drafts, Error> {
         let name = if outputs == Outputs::Hidden { HIDDEN } else { LOGITS };
         let output = graph.output(name).ok_or_else(|| Error::Invalid(format!("the model has no output {name}")))?;
-        if !matches!(target, Target::Host(_)) && activations == Activations::Q8 {
-            let name = target.name();
-            return Err(Error::Invalid(format!("activations as q8 are the CPU's; products on {name} read f32")));
-        }
         let shape = super::target_shape(target);
         let (mode, [max_tokens, max_outputs]) = match outputs {
             Outputs::Last => (Mode::Prefill, [n_batch, 1]),

@@ -72,6 +72,8 @@ fn waves(chip: &'static Chip) -> Waves {
         simds,
         product_cycles: product.unwrap_or(without),
         product_instructions: if product.is_some() { 1 } else { without },
+        code_factor: 1,
+        cache_bytes: None,
     }
 }
 
@@ -89,5 +91,8 @@ fn nvidia_waves(chip: &'static nvidia::Chip) -> Waves {
         product_cycles: product.and_then(|op| op.cycles).map_or(without, |c| c.value),
         // Two: each has half of the columns.
         product_instructions: if product.is_some() { 2 } else { without },
+        code_factor: 4,
+        // 128 for the four partitions of a multiprocessor: the width of its L1 cache.
+        cache_bytes: Some(32),
     }
 }

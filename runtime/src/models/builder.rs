@@ -3,7 +3,7 @@
 use super::config::Heads;
 use super::keys::Keys;
 use super::rows::{supported_types, weight_content};
-use super::{ModelConfig, Problem};
+use super::{ModelConfig, Problem, Stored};
 use crate::gguf::{Gguf, TensorInfo};
 use hrx_ir::graph::{self, Graph, NormKind, RopeSpec, RopeStyle, Tensor};
 use std::collections::{HashMap, HashSet};
@@ -15,6 +15,22 @@ pub(crate) enum Bias {
     Required,
     /// Where the file has one. Files of models with biases exist for architectures that were published without.
     IfPresent,
+}
+
+/// Dimensions as files have them.
+fn wide(dims: &[u32]) -> Vec<u64> {
+    dims.iter().map(|&n| n.into()).collect()
+}
+
+/// Checks a tensor's dimensions.
+fn has_dims(info: &TensorInfo, want: &[u32]) -> Result<(), Problem> {
+    // Trailing dimensions of 1 make no difference.
+    let axes = want.len().max(info.dims().len());
+    if (0..axes).any(|axis| info.dim(axis) != want.get(axis).map_or(1, |&n| u64::from(n))) {
+        let (name, found) = (info.name().into(), info.dims().into());
+        return Err(Problem::TensorShape { name, found, want: wide(want) });
+    }
+    Ok(())
 }
 
 /// Looks up weights by name and shape, and builds the graph over them.
@@ -86,18 +102,30 @@ impl<'a> ModelBuilder<'a> {
     /// A weight with these dimensions in GGML's order, if the file has it; as `rows` rows of `cols` elements, whatever
     /// its dimensions: those are neighbours in the file.
     fn find_as(&mut self, name: &str, want: &[u32], [rows, cols]: [u32; 2]) -> Result<Option<Tensor>, Problem> {
-        let Some(info) = self.gguf.tensor(name) else { return Ok(None) };
-        // Trailing dimensions of 1 make no difference.
-        let axes = want.len().max(info.dims().len());
-        if (0..axes).any(|axis| info.dim(axis) != want.get(axis).map_or(1, |&n| u64::from(n))) {
-            let (found, want) = (info.dims().into(), want.iter().map(|&n| n.into()).collect());
-            return Err(Problem::TensorShape { name: name.into(), found, want });
+        let Some(stored) = Stored::find(self.gguf, name) else { return Ok(None) };
+        let first = stored.parts()[0];
+        match &stored {
+            Stored::Whole(info) => has_dims(info, want)?,
+            Stored::Experts(experts) => {
+                let (count, each) = want.split_last().unwrap_or((&1, &[]));
+                if experts.len() as u64 != u64::from(*count) {
+                    let found = first.dims().iter().copied().chain([experts.len() as u64]).collect();
+                    return Err(Problem::TensorShape { name: name.into(), found, want: wide(want) });
+                }
+                for info in experts {
+                    has_dims(info, each)?;
+                    if info.ggml_type() != first.ggml_type() {
+                        let (name, found) = (info.name().into(), info.ggml_type().name());
+                        return Err(Problem::TensorType { name, found, want: vec![first.ggml_type().name()] });
+                    }
+                }
+            }
         }
-        let Some(content) = weight_content(info.ggml_type()) else {
-            let (name, found) = (name.into(), info.ggml_type().name());
+        let Some(content) = weight_content(first.ggml_type()) else {
+            let (name, found) = (first.name().into(), first.ggml_type().name());
             return Err(Problem::TensorType { name, found, want: supported_types() });
         };
-        self.used.insert(name.into());
+        self.used.extend(stored.parts().iter().map(|part| part.name().into()));
         Ok(Some(self.graph.weight(name, content, rows, cols)?))
     }
 
@@ -108,7 +136,7 @@ impl<'a> ModelBuilder<'a> {
     }
 
     fn missing(name: &str, want: &[u32]) -> Problem {
-        Problem::MissingTensor { name: name.into(), want: want.iter().map(|&n| n.into()).collect() }
+        Problem::MissingTensor { name: name.into(), want: wide(want) }
     }
 
     /// The tensor `name` with these dimensions in GGML's order: a vector, a matrix of rows, or rows expert after

@@ -12,6 +12,7 @@
 //!   recurrences,
 //!   the decoder around them.
 //! * `arch` has a module an architecture, which says which parts it has. [`ARCHITECTURES`] is the table of them.
+//! * `stored` knows the forms that a weight is stored in.
 //! * [`GgufRows`] gives a graph's weights to the interpreter.
 //!
 //! To add an architecture: a module in `arch`, a row in its table, and a golden model. CONTRIBUTING.md has the steps.
@@ -26,6 +27,7 @@ mod error;
 mod keys;
 mod rope;
 mod rows;
+mod stored;
 
 #[cfg(test)]
 mod tests;
@@ -42,6 +44,7 @@ pub use error::{ModelError, Problem};
 pub use keys::PerLayer;
 pub use rope::RopeConfig;
 pub use rows::{GgufRows, weight_content};
+pub(crate) use stored::Stored;
 
 /// A model: its sizes, and the graph of one step.
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
 //! The weights of a file for the interpreter, and which types of weights there are.
 
+use super::Stored;
 use crate::gguf::{GgmlType, Gguf};
 use half::{bf16, f16};
 use hrx_ir::graph::WeightSource;
@@ -26,7 +27,8 @@ pub struct GgufRows<'a>(pub &'a Gguf);
 
 impl WeightSource for GgufRows<'_> {
     fn row(&self, name: &str, row: u32, out: &mut [f32]) -> Result<(), String> {
-        let info = self.0.tensor(name).ok_or("the file has no such tensor")?;
+        let stored = Stored::find(self.0, name).ok_or("the file has no such tensor")?;
+        let info = stored.parts()[0];
         let ty = info.ggml_type();
         let content = weight_content(ty).ok_or_else(|| format!("type {ty} can't be read"))?;
         // Rows are neighbours in the file, so that a tensor can be read with longer or shorter ones.
@@ -35,8 +37,14 @@ impl WeightSource for GgufRows<'_> {
             return Err(format!("rows have {own} elements, {n} are wanted"));
         }
         let bytes = ty.bytes_for(n).ok_or("a row is no whole number of blocks")? as usize;
-        let at = bytes * row as usize;
-        let data = self.0.data(info).get(at..at + bytes).ok_or("the tensor has no such row")?;
+        // Every part has as many rows as the first.
+        let (mut at, mut part) = (bytes * row as usize, 0);
+        if let Stored::Experts(_) = stored {
+            part = at / info.byte_size().max(1);
+            at %= info.byte_size().max(1);
+        }
+        let part = stored.parts().get(part).ok_or("the tensor has no such row")?;
+        let data = self.0.data(part).get(at..at + bytes).ok_or("the tensor has no such row")?;
         match content {
             Content::Quant(format) => format.dequantize_row(data, out),
             Content::Elem(Elem::F16) => decode(data, out, |b| f16::from_le_bytes(b).to_f32()),

@@ -169,6 +169,11 @@ functions! {
         s.streams.retain(|&x| x != stream as u64);
         Ok(())
     };
+    /// Makes a stream wait for an event.
+    fn cuStreamWaitEvent as "cuStreamWaitEvent"(stream: Handle, event: Handle, _flags: c_uint) QUIET, |s| {
+        in_stream(s, stream)?;
+        s.events.get(&(event as u64)).copied().flatten().map(drop).ok_or(INVALID_HANDLE)
+    };
     /// Makes an event.
     fn cuEventCreate as "cuEventCreate"(event: *mut Handle, _flags: c_uint) QUIET, |s| {
         current(s)?;
@@ -350,7 +355,9 @@ pub unsafe extern "C" fn cuLaunchKernel(
     let Some(state) = guard.as_mut() else { return INVALID_VALUE };
     let name = state.functions.get(&(function as u64)).map(|f| (f.name.clone(), f.most_shared));
     let called = name.as_ref().map_or("?", |n| &n.0);
-    let what = format!("{called} grid {gx},{gy},{gz} block {bx},{by},{bz} shared {shared} args {arguments}");
+    let number = state.streams.iter().position(|&s| s == stream as u64).unwrap_or_default();
+    let beside = if number > 0 { format!(" in stream {number}") } else { String::new() };
+    let what = format!("{called} grid {gx},{gy},{gz} block {bx},{by},{bz} shared {shared} args {arguments}{beside}");
     let done = state.note("cuLaunchKernel", &what).and_then(|()| {
         in_stream(state, stream)?;
         let (_, most) = name.ok_or(INVALID_HANDLE)?;

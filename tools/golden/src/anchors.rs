@@ -8,10 +8,9 @@ use hrx::npy::Matrix;
 /// error of the row's logits. A margin is the difference of two logits, whose errors are about normal: 4 deviations.
 const NOISE: f64 = 6.0;
 
-/// What is further off than it may be: the median error, or a best token that the reference decides clearly.
-pub fn failures(name: &str, model: &Model, reference: &Matrix, found: &Comparison) -> Vec<String> {
+/// What is further off than it may be: the median error, by the bound, or a best token that the reference decides clearly.
+pub fn failures(name: &str, model: &Model, bound: f64, reference: &Matrix, found: &Comparison) -> Vec<String> {
     let mut failures = Vec::new();
-    let bound = model.nmse_bound();
     if found.median() > bound || found.median().is_nan() {
         failures.push(format!("{name}: median {:.2e}, bound {bound:.2e}", found.median()));
     }

@@ -84,7 +84,7 @@ struct Loop {
 }
 
 /// Sums of the matrix unit: rows, columns and the factors' length.
-const TILE: [u32; 3] = [128, 64, 64];
+const TILE: [u32; 3] = [64, 64, 32];
 
 /// Waves of a program on the matrix unit.
 const WAVES: u32 = 4;
@@ -165,4 +165,34 @@ fn products(store: &KernelStore) -> Result<f64, Error> {
     let mut recorded = unsafe { device.record(vec![vec![Launch { kernel, args }]])? };
     let turns = rate(|times| Ok(recorded.replay(&[times])?))?;
     Ok(turns * f64::from(PROGRAMS) * product.operations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hrx::compiler::{Emit, compile, emit};
+
+    #[test]
+    fn loops_compile_and_stay_in_registers() {
+        for name in ["sm_80", "sm_90", "gfx1100", "gfx942"] {
+            let target = Target::from_name(name).expect("a target");
+            // What needs scratch memory is refused.
+            compile(&matrix_loop().kernel, &target).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+        let target = Target::from_name("sm_90").expect("a target");
+        let text = emit(&matrix_loop().kernel, &target, Emit::Asm).expect("compiles");
+        let text = String::from_utf8(text).expect("text");
+        // Between the loop's label and its branch there are products and hardly anything else.
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let is_mma = |l: &&&str| l.starts_with("mma.sync");
+        let [m, n, k] = TILE;
+        assert_eq!(lines.iter().filter(is_mma).count() as u32, m / 16 * (n / 8) * (k / 16) / WAVES);
+        let first = lines.iter().position(|l| l.starts_with("mma.sync")).expect("products");
+        let last = lines.iter().rposition(|l| l.starts_with("mma.sync")).expect("products");
+        let memory = ["ld.", "st.", "ldmatrix", "bar."];
+        let other = lines[first..last].iter().find(|l| memory.iter().any(|m| l.starts_with(m)));
+        assert_eq!(other, None, "memory in the loop");
+        let host = Target::host().expect("a host");
+        compile(&vector_loop(host.vector_lanes()).kernel, &host).expect("compiles");
+    }
 }

@@ -17,6 +17,8 @@ pub struct Record {
     pub build_commit: &'static str,
     /// The processor.
     pub cpu_info: String,
+    /// What the device is, with its driver.
+    pub gpu_info: String,
     /// The kind of device.
     pub backends: String,
     /// The model's file as given.
@@ -55,6 +57,14 @@ pub struct Record {
     pub median_ts: f64,
     /// Launches of a step that generates a token.
     pub launches: usize,
+    /// Kernels that were made for the model so far.
+    pub kernels: usize,
+    /// Of these, those that were not in the cache.
+    pub kernels_compiled: usize,
+    /// Wall-clock time of compiling them.
+    pub compile_ms: f64,
+    /// Wall-clock time of the driver's assembler.
+    pub assemble_ms: f64,
     /// Bytes that a token takes at the least: weights, and of the cache what it sees.
     pub bytes_per_token: f64,
     /// Multiplications and additions that a token takes at the least.
@@ -106,11 +116,13 @@ impl Record {
         let median_ts = median(&samples_ts).unwrap_or(0.0);
         let (bytes_per_token, ops_per_token) = (per_token(work.bytes()), per_token(work.operations));
         let (bandwidth, rate) = (bytes_per_token * median_ts, ops_per_token * median_ts);
-        let device = model.kernels().device().info().name;
+        let device = model.kernels().device().info();
+        let kernels = model.kernels().stats();
         Record {
             build_commit: commit(),
             cpu_info: cpu_info().unwrap_or_default(),
-            backends: device.split(':').next().unwrap_or_default().to_uppercase(),
+            gpu_info: device.description,
+            backends: device.name.split(':').next().unwrap_or_default().to_uppercase(),
             model_filename: args.model_name(),
             model_type: format!("{} {} {}", summary.architecture, size(summary.n_params), summary.file_type),
             model_size: summary.tensor_bytes,
@@ -129,6 +141,10 @@ impl Record {
             stddev_ts: deviation(&samples_ts),
             median_ts,
             launches: samples.launches,
+            kernels: kernels.kernels,
+            kernels_compiled: kernels.misses,
+            compile_ms: kernels.compile.as_secs_f64() * 1e3,
+            assemble_ms: kernels.assemble.as_secs_f64() * 1e3,
             bytes_per_token,
             ops_per_token,
             bandwidth,

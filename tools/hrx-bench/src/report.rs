@@ -12,6 +12,8 @@ pub struct Report {
     records: usize,
     /// Of a table's tests, for behind it.
     profiles: Vec<Profile>,
+    /// What all tests have in common, as of the last.
+    device: String,
 }
 
 const HEADER: &str = "\
@@ -32,7 +34,7 @@ pub fn start(form: Form, out: &mut impl Write) -> Result<Report> {
         Form::Csv | Form::Jsonl => {}
     }
     out.flush()?;
-    Ok(Report { form, records: 0, profiles: Vec::new() })
+    Ok(Report { form, records: 0, profiles: Vec::new(), device: String::new() })
 }
 
 impl Report {
@@ -43,6 +45,7 @@ impl Report {
     pub fn add(&mut self, record: &Record, out: &mut impl Write) -> Result<()> {
         let first = self.records == 0;
         self.profiles.extend(record.profile.clone());
+        self.device = about(record);
         self.records += 1;
         match self.form {
             Form::Json => {
@@ -83,12 +86,28 @@ impl Report {
             Form::Json => out.write_all(b"\n]\n")?,
             Form::Md => {
                 self.profiles.iter().try_for_each(|profile| profile.write(out))?;
-                writeln!(out, "\nbuild: {}", commit())?;
+                write!(out, "\n{}build: {}\n", self.device, commit())?;
             }
             Form::Csv | Form::Jsonl => {}
         }
         out.flush()
     }
+}
+
+/// Device, limits and kernels in lines of their own.
+fn about(record: &Record) -> String {
+    let limits = record.copy_bandwidth.zip(record.product_rate).map_or_else(String::new, |(copy, products)| {
+        format!("limits: a copy {:.1} GB/s, products {:.2} TOP/s\n", copy / 1e9, products / 1e12)
+    });
+    format!(
+        "device: {}\n{limits}kernels: {}, of which {} were compiled in {:.0} ms and assembled in {:.0} ms; {} launches a token\n",
+        record.gpu_info,
+        record.kernels,
+        record.kernels_compiled,
+        record.compile_ms,
+        record.assemble_ms,
+        record.launches
+    )
 }
 
 /// A share of a limit, where that was measured.

@@ -183,6 +183,7 @@ impl<'a> Engine<'a> {
         let mut report = json!({
             "load_ms": ms(self.load),
             "compile_ms": ms(kernels.compile),
+            "assemble_ms": ms(kernels.assemble),
             "kernels_ms": ms(kernels.total),
             "kernels": kernels.kernels,
             "cache_hits": kernels.hits,
@@ -250,7 +251,10 @@ impl<'a> Engine<'a> {
         let device = self.model.kernels().device().info();
         line(format!("device: {}: {}", device.name, device.description));
         for kernel in self.model.kernels().reports() {
-            let from = kernel.compile.map_or("cache".into(), |time| format!("compiled in {:.1} ms", ms(time)));
+            let mut from = kernel.compile.map_or("cache".into(), |time| format!("compiled in {:.1} ms", ms(time)));
+            if let Some(time) = kernel.assemble {
+                from += &format!(", assembled in {:.1} ms", ms(time));
+            }
             line(format!("kernel: {} {} {} bytes, {from}", kernel.name, kernel.key, kernel.bytes));
         }
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);

@@ -128,9 +128,7 @@ impl Parser<'_> {
             self.expect(")")?;
             return Ok(GridExpr::CeilDiv(a, by));
         }
-        let two: [(_, fn(Box<GridExpr>, Box<GridExpr>) -> GridExpr); 2] =
-            [("mul", GridExpr::Mul), ("add", GridExpr::Add)];
-        for (word, make) in two {
+        for (word, make) in [("mul", GridExpr::Mul as fn(_, _) -> _), ("add", GridExpr::Add)] {
             if self.eat(word) {
                 self.expect("(")?;
                 let a = Box::new(self.grid_expr(depth + 1)?);

@@ -25,6 +25,12 @@ const GRANULE: usize = 256;
 /// Bytes of dynamic shared memory that a function has unasked.
 const SHARED_UNASKED: u32 = 48 << 10;
 
+/// The variable that says into how many branches graphs cut a stage's launches.
+const BRANCHES: &str = "HRX_CUDA_BRANCHES";
+
+/// Branches of a graph: few stages have more launches than that.
+const MOST_BRANCHES: usize = 4;
+
 /// Bytes that the assembler's messages may take.
 const LOG: usize = 16 << 10;
 
@@ -35,6 +41,7 @@ pub(super) struct CudaDriver {
     context: Handle,
     chip: &'static Chip,
     compute: String,
+    branches: usize,
 }
 
 // SAFETY: a handle that is only passed to the driver, which takes it from any thread.
@@ -51,7 +58,11 @@ impl CudaDriver {
             library.cuda.cuDeviceGet(&raw mut device, found.index)?;
             made(|c| library.cuda.cuDevicePrimaryCtxRetain(c, device))?
         };
-        Ok(CudaDriver { library, device, context, chip, compute: found.compute() })
+        let branches = match std::env::var(BRANCHES).ok().and_then(|n| n.parse().ok()) {
+            Some(n @ 1..=MOST_BRANCHES) => n,
+            _ => MOST_BRANCHES,
+        };
+        Ok(CudaDriver { library, device, context, chip, compute: found.compute(), branches })
     }
 
     /// Assembles and links PTX that ends with a 0.
@@ -116,6 +127,10 @@ impl Driver for CudaDriver {
     fn make_current(&self) -> Result<(), CallError> {
         // SAFETY: the context is retained.
         unsafe { self.library.cuda.cuCtxSetCurrent(self.context) }
+    }
+
+    fn branches(&self) -> usize {
+        self.branches
     }
 
     fn room(&self, bytes: usize) -> usize {

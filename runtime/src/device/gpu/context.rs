@@ -3,7 +3,7 @@
 use super::call::{CallError, Handle};
 use super::driver::Driver;
 use crate::device::DeviceError;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Bytes of each buffer through which data goes to the device or comes from it.
 const STAGING: usize = 4 << 20;
@@ -21,7 +21,21 @@ pub(in crate::device) struct Context {
     pub(super) name: String,
     pub(super) stream: Handle,
     staging: Mutex<Option<Staging>>,
+    /// Made with the first graph that wants them.
+    branches: OnceLock<Vec<Branch>>,
 }
+
+/// A stream beside the context's, on which a graph's launches are captured that need not wait for one another.
+pub(super) struct Branch {
+    pub(super) stream: Handle,
+    /// Recorded where the branch begins or ends.
+    pub(super) event: Handle,
+}
+
+// SAFETY: handles that are only passed to the driver.
+unsafe impl Send for Branch {}
+// SAFETY: as above.
+unsafe impl Sync for Branch {}
 
 // SAFETY: a driver's functions may be called from any thread; the stream is a handle that is only passed to them.
 unsafe impl Send for Context {}
@@ -32,7 +46,7 @@ impl Context {
     pub(super) fn new(driver: Box<dyn Driver>, name: String) -> Result<Context, DeviceError> {
         let stream = driver.make_current().and_then(|()| driver.new_stream());
         let stream = stream.map_err(|source| DeviceError::Call { device: name.clone(), source })?;
-        Ok(Context { driver, name, stream, staging: Mutex::default() })
+        Ok(Context { driver, name, stream, staging: Mutex::default(), branches: OnceLock::new() })
     }
 
     /// Calls the driver with this device being the thread's.
@@ -40,6 +54,37 @@ impl Context {
         let driver = &*self.driver;
         let done = driver.make_current().and_then(|()| f(driver));
         done.map_err(|source| DeviceError::Call { device: self.name.clone(), source })
+    }
+
+    /// Streams for branches of graphs, as many as the driver says; the first is the context's own.
+    pub(super) fn branches(&self) -> Result<&[Branch], DeviceError> {
+        if let Some(branches) = self.branches.get() {
+            return Ok(branches);
+        }
+        let made = self.call(|d| {
+            let branch = |i: usize| {
+                let event = d.new_event(false)?;
+                Ok(Branch { stream: if i == 0 { self.stream } else { d.new_stream()? }, event })
+            };
+            (0..d.branches().max(1)).map(branch).collect::<Result<Vec<_>, CallError>>()
+        })?;
+        // If another thread was faster, these are not needed.
+        if let Err(made) = self.branches.set(made) {
+            self.end(&made);
+        }
+        Ok(self.branches.get().map_or(&[], |b| b))
+    }
+
+    fn end(&self, branches: &[Branch]) {
+        for (i, branch) in branches.iter().enumerate() {
+            // SAFETY: the handles are ours and used no more. Failures have nobody to go to.
+            unsafe {
+                let _ = self.driver.shared().end_event(branch.event);
+                if i > 0 {
+                    let _ = self.driver.shared().end_stream(branch.stream);
+                }
+            }
+        }
     }
 
     /// Waits for everything so far.
@@ -145,6 +190,10 @@ impl Drop for Context {
     fn drop(&mut self) {
         if let Some(staging) = self.staging.get_mut().unwrap_or_else(|e| e.into_inner()).take() {
             staging.free(&*self.driver);
+        }
+        if let Some(branches) = self.branches.take() {
+            let _ = self.driver.make_current();
+            self.end(&branches);
         }
         // SAFETY: nothing that uses the stream is left: it all holds the context. A failure has nobody to go to.
         let _ = self.driver.make_current().and_then(|()| unsafe { self.driver.shared().end_stream(self.stream) });

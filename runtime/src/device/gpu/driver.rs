@@ -27,6 +27,8 @@ pub(in crate::device) trait Driver: Send + Sync {
 
     /// Makes the device the calling thread's.
     fn make_current(&self) -> Result<(), CallError>;
+    /// Into how many branches launches of one stage are cut in a graph: one for one behind another.
+    fn branches(&self) -> usize;
     /// How many bytes to allocate for so many that are used.
     fn room(&self, bytes: usize) -> usize;
     /// Copies from pinned memory of the host.

@@ -1,12 +1,13 @@
 //! Recorded stages on a stream: launch by launch, or as a graph.
 //!
-//! Work in a stream is done in order, so stages need no barriers of their own. A graph holds the arguments that its
+//! Work in a stream is done in order, so stages need no barriers of their own. In a graph launches of one stage are
+//! branches, where the driver says so. A graph holds the arguments that its
 //! launches had when it was captured, and its grids. Both follow from the run-time variables alone, everything else that
 //! changes from step to step being in memory; so a graph is good for as long as the variables are the same, which in
 //! generation is always. The second replay in a row with the same variables captures one.
 
 use super::call::{CallError, Handle};
-use super::context::Context;
+use super::context::{Branch, Context};
 use super::driver::Driver;
 use super::kernel::GpuKernel;
 use super::shared::Graphs;
@@ -54,10 +55,14 @@ impl GpuLaunch {
         Ok(())
     }
 
+    fn is_empty(&self) -> bool {
+        self.grid.contains(&0)
+    }
+
     /// Puts the launch into a stream. The driver copies the arguments.
     fn launch(&self, driver: &dyn Driver, stream: Handle) -> Result<(), CallError> {
         // Drivers refuse empty grids.
-        if self.grid.contains(&0) {
+        if self.is_empty() {
             return Ok(());
         }
         let kernel = &self.kernel;
@@ -113,12 +118,12 @@ impl GpuRecorded {
 
     /// Captures the launches as they are set.
     fn capture(&self, graphs: &Graphs) -> Result<Handle, DeviceError> {
-        let stream = self.context.stream;
+        let (stream, branches) = (self.context.stream, self.context.branches()?);
         self.context.call(|driver| {
             // SAFETY: the stream is the context's. What is begun is ended whatever happens between.
             unsafe {
                 graphs.begin(stream)?;
-                let launched = self.launches.iter().try_for_each(|l| l.launch(driver, stream));
+                let launched = self.launch_in(driver, branches);
                 let graph = graphs.captured(stream);
                 // What went wrong first is what is told.
                 let graph = match (launched, graph) {
@@ -133,6 +138,39 @@ impl GpuRecorded {
                 executable.and_then(|e| ended.map(|()| e))
             }
         })
+    }
+
+    /// Launches stage by stage, launches of one stage in several streams: the others wait for the first, and that for
+    /// them. In a capture this makes branches of a graph.
+    fn launch_in(&self, driver: &dyn Driver, branches: &[Branch]) -> Result<(), CallError> {
+        let Some((main, others)) = branches.split_first() else { return Ok(()) };
+        let shared = driver.shared();
+        let mut first = 0;
+        while let Some(&stage) = self.stages.get(first) {
+            let end = first + self.stages[first..].iter().take_while(|&&s| s == stage).count();
+            let launches: Vec<&GpuLaunch> = self.launches[first..end].iter().filter(|l| !l.is_empty()).collect();
+            let beside = &others[..others.len().min(launches.len().saturating_sub(1))];
+            // SAFETY: streams and events are the context's; each event has been recorded when it is waited for.
+            unsafe {
+                if !beside.is_empty() {
+                    shared.record(main.event, main.stream)?;
+                }
+                beside.iter().try_for_each(|b| shared.await_event(b.stream, main.event, 0))?;
+            }
+            for (i, launch) in launches.iter().enumerate() {
+                let at = i % (beside.len() + 1);
+                launch.launch(driver, if at == 0 { main.stream } else { beside[at - 1].stream })?;
+            }
+            for b in beside {
+                // SAFETY: as above.
+                unsafe {
+                    shared.record(b.event, b.stream)?;
+                    shared.await_event(main.stream, b.event, 0)?;
+                }
+            }
+            first = end;
+        }
+        Ok(())
     }
 
     /// Puts all launches into the stream.

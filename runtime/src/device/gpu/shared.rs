@@ -108,6 +108,8 @@ shared! {
         synchronize(stream: Handle) = hipStreamSynchronize, cuStreamSynchronize;
         /// Ends a stream.
         end_stream(stream: Handle) = hipStreamDestroy, cuStreamDestroy_v2;
+        /// Makes a stream wait for an event that has been recorded.
+        await_event(stream: Handle, event: Handle, flags: c_uint) = hipStreamWaitEvent, cuStreamWaitEvent;
         /// Makes an event.
         new_event(event: *mut Handle, flags: c_uint) = hipEventCreateWithFlags, cuEventCreate;
         /// Puts it into a stream.

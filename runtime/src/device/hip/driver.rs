@@ -37,6 +37,10 @@ impl Driver for HipDriver {
         unsafe { self.library.hip.hipSetDevice(self.index) }
     }
 
+    fn branches(&self) -> usize {
+        1
+    }
+
     fn room(&self, bytes: usize) -> usize {
         bytes.max(1)
     }

@@ -1,10 +1,10 @@
 //! Attention, rotary positions and the KV cache.
 
-use super::{CACHE_ELEM, Lowerer, Mode, Operand, PREFILL_TOKENS, forms};
+use super::{BufData, CACHE_ELEM, Lowerer, Mode, Operand, PREFILL_TOKENS, forms};
 use hrx_ir::graph::{KvCache, Node, Op, RopeSpec, RopeStyle, Rows, Tensor};
 use hrx_ir::quant::CHUNK;
 use hrx_templates as kt;
-use hrx_templates::{Real, Request, Slot};
+use hrx_templates::{Output, Real, Request, Slot};
 
 impl Lowerer<'_> {
     /// Attention over a layer's cache.
@@ -19,28 +19,27 @@ impl Lowerer<'_> {
         };
         let KvCache { value_dim, shared, .. } = self.kv_cache(cache);
         let tokens = if self.mode == Mode::Decode { 1 } else { PREFILL_TOKENS };
-        let tiling = kt::AttentionCut::choose(&self.shape, n_head / n_kv_head, [head_dim, value_dim], tokens);
-        let attention = move |output| {
-            Request::from(kt::Attention {
-                heads: n_head,
-                kv_heads: n_kv_head,
-                head_dim,
-                value_dim,
-                shared,
-                sinks: sinks.is_some(),
-                cache: CACHE_ELEM,
-                window,
-                scale: Real(scale),
-                softcap: softcap.map(Real),
-                output,
-                tiling,
-            })
+        let heads = [n_head, n_kv_head];
+        let tiling = kt::AttentionCut::choose(&self.shape, heads, [head_dim, value_dim], tokens);
+        let attention = move |output| kt::Attention {
+            heads: n_head,
+            kv_heads: n_kv_head,
+            head_dim,
+            value_dim,
+            shared,
+            sinks: sinks.is_some(),
+            cache: CACHE_ELEM,
+            window,
+            scale: Real(scale),
+            softcap: softcap.map(Real),
+            output,
+            tiling,
         };
         let (q, positions) = (self.f32(q), self.input(positions));
         let layer = self.layer(cache);
         // A program writes whole heads.
         let forms = forms(value_dim.is_multiple_of(CHUNK));
-        self.produce(node, t, forms, attention, &|s| match s {
+        let operands = move |s| match s {
             Slot::NTokens => Some(Operand::RowCount(rows)),
             Slot::NCtx => Some(Operand::NCtx),
             Slot::HeadStride => Some(Operand::HeadStride(head_dim)),
@@ -51,7 +50,22 @@ impl Lowerer<'_> {
             Slot::KeyCache => Some(Operand::Keys(layer)),
             Slot::ValueCache => Some(Operand::Values(layer)),
             _ => None,
-        });
+        };
+        if tiling.parts() == 1 {
+            return self.produce(node, t, forms, |output| attention(output).into(), &operands);
+        }
+        let part = kt::Attention { sinks: false, ..attention(Output::F32) };
+        let mut buf = |of_part: u32| self.bufs.push(BufData { rows, row_bytes: 4 * n_head * tiling.parts() * of_part });
+        let (sums, totals) = (buf(value_dim), buf(2));
+        let operands = move |s| match s {
+            Slot::PartSums => Some(Operand::Buf(sums)),
+            Slot::PartTotals => Some(Operand::Buf(totals)),
+            s => operands(s),
+        };
+        self.step(node, part.clone().into(), &operands);
+        let shape = self.shape;
+        let join = |output| kt::AttentionJoin::of(&part, &shape, sinks.is_some(), output).into();
+        self.produce(node, t, forms, join, &operands);
     }
 
     /// A rotation (or none: `spec` absent) of heads, with the norm of each head where that is a part of it.

@@ -2,7 +2,7 @@
 
 use super::super::schedule::stages;
 use super::{Operand, Step};
-use hrx_templates::{Group, Request};
+use hrx_templates::{Group, GroupClass, Request};
 
 /// The most kernels of one launch: code that nobody waits for long, and arguments that registers hold.
 const MOST: usize = 4;
@@ -13,7 +13,7 @@ pub(super) fn group(steps: Vec<Step>) -> Vec<Step> {
     order.sort_by_key(|(stage, _)| *stage);
     let mut out: Vec<Step> = Vec::new();
     // The groups of this stage that may grow: of which class, and which steps.
-    let mut open: Vec<([u32; 2], Vec<Step>)> = Vec::new();
+    let mut open: Vec<(GroupClass, Vec<Step>)> = Vec::new();
     let mut at = 0;
     for (stage, step) in order {
         if stage != at {

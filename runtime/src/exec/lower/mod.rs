@@ -146,6 +146,11 @@ const PREFILL_TOKENS: u32 = 64;
 /// Lowers the part of a graph that its output `output` needs. Whether the kernels asked for exist is for their templates
 /// to say.
 pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape, activations: Activations) -> Lowered {
+    // Tiles for matrix units are made of f32 rows.
+    let activations = match shape.waves {
+        Some(_) if mode != Mode::Decode => Activations::F32,
+        _ => activations,
+    };
     let needed = needed_nodes(graph, output);
     let fusion = Fusion::find(graph, &needed, output, activations.form());
     let mut l = Lowerer {
@@ -447,6 +452,7 @@ impl<'g> Lowerer<'g> {
 fn is_written(slot: Slot, request: &Request) -> bool {
     match slot {
         Slot::Out | Slot::OutCodes | Slot::OutScales | Slot::Cache => true,
+        Slot::PartSums | Slot::PartTotals => matches!(request, Request::Attention(_)),
         // Products read what the turned routes count.
         Slot::Counts => matches!(request, Request::ExpertRows(_)),
         _ => false,

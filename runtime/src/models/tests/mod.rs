@@ -2,6 +2,7 @@
 //! `tests/golden_graph.rs`.
 
 mod errors;
+mod stored;
 
 use super::*;
 use crate::gguf::write::{Builder, OwnedValue};

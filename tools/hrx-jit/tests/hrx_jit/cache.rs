@@ -13,7 +13,7 @@ fn verbs_count_list_check_and_clear() {
         run(&args.each_ref().map(String::as_str))
     };
     assert_eq!(run_verb("verify").text(), "0 good, 0 damaged\n", "an empty cache is in order");
-    let kernels = good(&["kernels", &model("llama-F16"), "--cache-dir", &dir, "--json"]);
+    let kernels = good(&["kernels", &model("llama-linear-F16"), "--cache-dir", &dir, "--json"]);
     let kernels: Value = serde_json::from_slice(&kernels.out).expect("JSON");
     let count = kernels["kernels"].as_array().expect("a list").len();
 
@@ -50,7 +50,7 @@ fn verbs_count_list_check_and_clear() {
 fn a_damaged_entry_is_said_and_compiled_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let dir = dir.path().display().to_string();
-    let model = model("llama-F16");
+    let model = model("llama-linear-F16");
     let args = ["kernels", &model, "--cache-dir", &dir];
     good(&args);
     let list = good(&["cache", "list", "--json", "--cache-dir", &dir]);

@@ -124,7 +124,7 @@ fn errors_in_a_text_are_shown_where_they_are() {
     let err = fails(&["compile", &tests("filetests/verifier/loops.tile")], 1, "breaks 6 rules").err;
     assert!(err.contains("| for v7 in v0..v1 step v6 {\n      |               ^^\n"), "{err}");
     fails(&["compile", "/nowhere.tile"], 1, "can't read /nowhere.tile");
-    fails(&["compile", &model("llama-F16")], 1, "not text: byte");
+    fails(&["compile", &model("llama-linear-F16")], 1, "not text: byte");
     let empty = run_with(&["compile", "-"], "// nothing\n");
     assert_eq!((empty.code, empty.err.as_str()), (Some(1), "error: standard input: there is no kernel in it\n"));
 }

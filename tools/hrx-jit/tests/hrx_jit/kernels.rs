@@ -31,9 +31,9 @@ fn every_kernel_has_its_facts_hash_time_bytes_and_launches() {
 #[test]
 fn launches_are_those_of_a_session() {
     let options = hrx::ModelOptions { cache: hrx::CacheChoice::Disabled, ..hrx::ModelOptions::default() };
-    let opened = hrx::Model::open(model("llama-F16"), &options).expect("opens");
+    let opened = hrx::Model::open(model("llama-linear-F16"), &options).expect("opens");
     let session = opened.session(&hrx::SessionOptions { n_ctx: 64, ..Default::default() }).expect("a session");
-    let kernels = list(&[&model("llama-F16"), "--no-cache"]);
+    let kernels = list(&[&model("llama-linear-F16"), "--no-cache"]);
     let decode: u64 = kernels.iter().filter_map(|k| k["decode_launches"].as_u64()).sum();
     assert_eq!(decode, session.decode_launches().0 as u64);
     let listed: HashSet<String> = kernels.iter().filter_map(|k| Some(k["hash"].as_str()?.into())).collect();
@@ -60,7 +60,7 @@ fn a_second_run_takes_all_from_the_cache_and_prints_the_same() {
 #[test]
 fn another_target_makes_other_hashes() {
     let hashes = |target: &str| {
-        let kernels = list(&[&model("llama-F16"), "--no-cache", "--target", target]);
+        let kernels = list(&[&model("llama-linear-F16"), "--no-cache", "--target", target]);
         kernels.into_iter().map(|k| k["hash"].to_string()).collect::<Vec<_>>()
     };
     let host = hrx::compiler::Target::host().expect("a host");
@@ -84,7 +84,7 @@ fn bad_models_and_usage_are_one_clear_error() {
 #[test]
 fn a_cache_that_cannot_be_written_is_an_error() {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    let ran = run(&["kernels", &model("llama-F16"), "--cache-dir", &file.path().display().to_string()]);
+    let ran = run(&["kernels", &model("llama-linear-F16"), "--cache-dir", &file.path().display().to_string()]);
     assert_eq!(ran.code, Some(1), "{}", ran.err);
     assert!(ran.err.starts_with("error: kernel cache: "), "{}", ran.err);
     assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
