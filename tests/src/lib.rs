@@ -9,6 +9,7 @@ pub mod llvm;
 pub mod models;
 pub mod needed;
 pub mod ptxas;
+pub mod small_kernels;
 pub mod synthetic;
 
 pub use hrx_golden::{anchors, golden, logits, turns};

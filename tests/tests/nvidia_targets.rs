@@ -16,7 +16,7 @@ use hrx_tests::turns::all;
 const TURNS: u64 = 6;
 
 /// Bytes of a lane that the assembler may store: it gives up a register or two to have one more wave beside the others.
-const FEW: u32 = 16;
+const FEW: u32 = 32;
 
 /// What is wrong with a kernel's PTX.
 fn faults(kernel: &Kernel, chip: &nvidia::Chip, object: &[u8]) -> Vec<String> {

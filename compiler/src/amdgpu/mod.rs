@@ -10,7 +10,7 @@ mod ops;
 pub use memory::LARGEST_VIEW;
 
 use crate::lanes::ir::{Address, Op, Val};
-use crate::simt::{Codegen, Isa, Result};
+use crate::simt::{Codegen, Isa, Result, said};
 use crate::target::amd::{Chip, MatrixOp};
 use hrx_ir::tile::View;
 use inkwell::attributes::AttributeLoc;
@@ -71,6 +71,13 @@ impl Isa for Amd {
     fn whole<'c>(g: &Codegen<'c, '_, Self>, x: BasicValueEnum<'c>, signed: bool) -> Result<BasicValueEnum<'c>> {
         let name = if signed { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
         g.call(name, &[g.cx.i32_type().into(), g.cx.f32_type().into()], &[x])
+    }
+
+    /// `v_cvt_f32_ubyteN`, which LLVM knows by this.
+    fn byte_to_float<'c>(g: &Codegen<'c, '_, Self>, word: IntValue<'c>, n: u8) -> Result<BasicValueEnum<'c>> {
+        let moved = g.b.build_right_shift(word, g.word(8 * u32::from(n)), false, "").map_err(said)?;
+        let byte = g.b.build_and(moved, g.word(0xFF), "").map_err(said)?;
+        Ok(g.b.build_unsigned_int_to_float(byte, g.cx.f32_type(), "").map_err(said)?.into())
     }
 
     fn load<'c>(

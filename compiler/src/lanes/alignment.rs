@@ -2,6 +2,8 @@
 
 use super::ir::{Address, Bin, Block, LaneKernel, Op, Val};
 use cranelift_entity::SecondaryMap;
+use hrx_ir::tile::{Extent, Kernel, Value};
+use std::collections::HashMap;
 
 /// Bits of a register, as many as those of zero are zero.
 const ALL: u32 = 32;
@@ -11,13 +13,32 @@ pub struct Alignments {
     zeros: SecondaryMap<Val, u32>,
     /// Those that are constants.
     constants: SecondaryMap<Val, Option<u32>>,
+    /// Of each argument that is a stride.
+    strides: HashMap<Value, u32>,
+}
+
+/// Of each argument that is the stride of an axis, how many of its lowest bits are zero: it is a multiple of what the
+/// next axis takes whole, where that is a constant, as of the axes of an array in memory the outer one steps over whole
+/// inner ones. Whoever launches a kernel holds its arguments to it.
+pub fn stride_zeros(k: &Kernel) -> HashMap<Value, u32> {
+    let mut found: HashMap<Value, u32> = HashMap::new();
+    for data in k.views.values() {
+        for pair in data.strides.windows(2) {
+            if let [Extent::Param(v), Extent::Const(inner)] = *pair {
+                let zeros = found.entry(v).or_default();
+                *zeros = (*zeros).max(inner.trailing_zeros());
+            }
+        }
+    }
+    found
 }
 
 impl Alignments {
-    /// Of a kernel's registers.
-    pub fn of(k: &LaneKernel) -> Alignments {
-        let mut a = Alignments { zeros: SecondaryMap::new(), constants: SecondaryMap::new() };
-        a.block(&k.body);
+    /// Of the registers of a kernel's lane form.
+    pub fn of(k: &Kernel, lanes: &LaneKernel) -> Alignments {
+        let strides = stride_zeros(k);
+        let mut a = Alignments { zeros: SecondaryMap::new(), constants: SecondaryMap::new(), strides };
+        a.block(&lanes.body);
         a
     }
 
@@ -48,6 +69,7 @@ impl Alignments {
         let of = |v: &Val| self.zeros[*v];
         match op {
             Op::Const(bits) => bits.trailing_zeros(),
+            Op::Param(v) => self.strides.get(v).copied().unwrap_or(0),
             Op::Bin(Bin::Add | Bin::Sub | Bin::Or | Bin::Xor, a, b) => of(a).min(of(b)),
             Op::Bin(Bin::Mul, a, b) => (of(a) + of(b)).min(ALL),
             Op::Bin(Bin::And, a, b) => of(a).max(of(b)),

@@ -23,24 +23,36 @@ const WIDEST: u32 = 16;
 /// log2 of the codes of a block that one lane has at most, however few bytes they are in.
 const OWN_BITS: u32 = 5;
 
+/// How many operations behind a load are looked at for what it is taken apart by.
+const DEEPEST: u32 = 4;
+
+/// The most neighbours that one lane is to have for that.
+const MOST_APART: u32 = 32;
+
 struct Assigner<'k> {
     k: &'k Kernel,
     chip: Facts,
     layouts: Layouts,
     changed: bool,
+    /// Runs of fewer elements wait for what follows from the larger ones.
+    fewest: u64,
 }
 
 /// Assigns layouts to a kernel's values.
 pub(super) fn layouts(k: &Kernel, chip: Facts) -> Layouts {
-    let mut a = Assigner { k, chip, layouts: SecondaryMap::new(), changed: false };
-    // What matrix products and blocks need, and what follows from it, before anything is given by default.
-    a.propagate();
+    let mut a = Assigner { k, chip, layouts: SecondaryMap::new(), changed: false, fewest: 0 };
+    // What matrix products and blocks need, and what follows from it, before anything is given by default: first of the
+    // codes of blocks, then of their scales, so that what is done with both is done where the codes are.
+    for fewest in a.sizes_of_runs(k.body) {
+        a.fewest = fewest;
+        a.propagate();
+    }
     // Then the largest tile chooses, and what follows from that is settled before the next one does.
     let mut choices = a.choices(k.body);
     choices.sort_by_key(|c| std::cmp::Reverse(c.1));
     for (v, _) in choices {
         if a.layouts[v].is_none() {
-            let layout = a.blocked(k.ty(v));
+            let layout = a.blocked(k.ty(v), a.taken_apart(v, 0));
             a.give(v, Some(layout));
             a.propagate();
         }
@@ -71,6 +83,24 @@ impl Assigner<'_> {
             a.forward(body, false);
             a.backward(body);
         });
+    }
+
+    /// How many elements runs of blocks have: each number once, the largest first, and 0.
+    fn sizes_of_runs(&self, block: Block) -> Vec<u64> {
+        let k = self.k;
+        let mut out = vec![0];
+        for &inst in &k.blocks[block].insts {
+            match &k.insts[inst].op {
+                Op::LoadRun { .. } | Op::LoadBlock { .. } => {
+                    out.extend(k.insts[inst].results.first().map(|&v| self.shape(v).elements()));
+                }
+                Op::For { body, .. } => out.extend(self.sizes_of_runs(*body)),
+                _ => {}
+            }
+        }
+        out.sort_unstable_by_key(|&n| std::cmp::Reverse(n));
+        out.dedup();
+        out
     }
 
     /// The values whose layout is a choice, with their sizes: what is loaded, and what is stored.
@@ -148,6 +178,7 @@ impl Assigner<'_> {
         let ty = self.k.ty(v);
         match op {
             Op::Mma { args: [a, b, _] } => Some(product(self.chip, self.k.waves, self.k.ty(*a), self.k.ty(*b)).c),
+            Op::LoadRun { .. } | Op::LoadBlock { .. } if ty.shape.elements() < self.fewest => None,
             Op::LoadRun { view, part, .. } => self.run(*view, *part, ty),
             Op::LoadBlock { view, part, .. } => {
                 let part = match part {
@@ -218,7 +249,7 @@ impl Assigner<'_> {
     fn default_of(&self, op: &Op, v: Value) -> Option<Layout> {
         let ty = self.k.ty(v);
         match op {
-            Op::Load { .. } | Op::Iota { .. } => Some(self.blocked(ty)),
+            Op::Load { .. } | Op::Iota { .. } => Some(self.blocked(ty, 1)),
             Op::Broadcast { arg, .. } => {
                 // What is repeated is repeated in registers.
                 let from = self.get(*arg)?;
@@ -230,20 +261,47 @@ impl Assigner<'_> {
             Op::Const { .. } => None,
             // Where the operands' layouts can't be kept: as a coalesced access has them.
             Op::Reshape { arg, .. } | Op::Slice { arg, .. } | Op::Repeat { arg, .. } | Op::Lookup { arg, .. } => {
-                self.get(*arg).map(|_| self.blocked(ty))
+                self.get(*arg).map(|_| self.blocked(ty, 1))
             }
-            Op::Concat { args, .. } => self.get(args[0]).or_else(|| self.get(args[1])).map(|_| self.blocked(ty)),
-            Op::Dot { .. } | Op::Dot4 { .. } => Some(self.blocked(ty)),
+            Op::Concat { args, .. } => self.get(args[0]).or_else(|| self.get(args[1])).map(|_| self.blocked(ty, 1)),
+            Op::Dot { .. } | Op::Dot4 { .. } => Some(self.blocked(ty, 1)),
             _ => None,
         }
     }
 
-    fn blocked(&self, ty: Type) -> Layout {
+    /// How many neighbours of a value's last axis later operations take apart one by one: they are to be one lane's, or
+    /// all of them move between lanes.
+    fn taken_apart(&self, v: Value, depth: u32) -> u32 {
+        let last = self.shape(v).last();
+        if depth > DEEPEST || self.shape(v).rank() == 0 {
+            return 1;
+        }
+        let mut most = 1;
+        for data in self.k.insts.values() {
+            let mut used = false;
+            data.op.for_each_operand(|a| used |= a == v);
+            let Some(&result) = data.results.first().filter(|_| used) else { continue };
+            most = most.max(match &data.op {
+                Op::Slice { axis, len: 1, .. } if usize::from(*axis) + 1 == self.shape(v).rank() => {
+                    if last.is_power_of_two() && last <= MOST_APART { last } else { 1 }
+                }
+                Op::Reshape { .. } if self.shape(result).last() <= last => self.taken_apart(result, depth + 1),
+                Op::Unary { .. } | Op::Binary { .. } | Op::Convert { .. } | Op::Bitcast { .. } => {
+                    self.taken_apart(result, depth + 1)
+                }
+                _ => 1,
+            });
+        }
+        most
+    }
+
+    /// The layout of a coalesced access in which lanes have at least so many neighbours.
+    fn blocked(&self, ty: Type, neighbours: u32) -> Layout {
         let lanes = self.chip.wave.trailing_zeros() as u8;
         let waves = self.k.waves.trailing_zeros() as u8;
         // Wide accesses, but not at the cost of idle lanes.
         let spread = ty.shape.elements().div_ceil(u64::from(self.chip.wave * self.k.waves)).next_power_of_two();
-        let vector = u64::from(WIDEST / ty.elem.bytes()).min(spread.max(1));
+        let vector = u64::from(WIDEST / ty.elem.bytes()).min(spread.max(1)).max(neighbours.into());
         Layout::blocked(&ty.shape, vector as u32, lanes, waves)
     }
 

@@ -14,7 +14,7 @@ use crate::lanes::ir::{Address, LaneKernel, Val};
 use crate::simt::{Codegen, GLOBAL, Isa, Result, said};
 use crate::target::amd::MatrixOp;
 use crate::target::nvidia;
-use hrx_ir::tile::View;
+use hrx_ir::tile::{Kernel, View};
 use inkwell::attributes::AttributeLoc;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue, StructValue};
 
@@ -28,6 +28,11 @@ const LOW_NIBBLES: u32 = 0x0F0F_0F0F;
 /// `prmt`'s selector of a word's bytes 0 and 2, then zeros of the other word.
 const BYTES_0_AND_2: u32 = 0x4420;
 
+/// 2^23: the floats from here on are whole numbers.
+const WHOLE: f32 = 8_388_608.0;
+/// `prmt`'s selector of a byte of one word, to be set, and the upper three bytes of another.
+const BYTE_UNDER_EXPONENT: u32 = 0x7650;
+
 /// NVIDIA's GPUs, with what is known of a kernel's addresses.
 pub(crate) struct Nvptx {
     alignments: Alignments,
@@ -35,8 +40,8 @@ pub(crate) struct Nvptx {
 
 impl Nvptx {
     /// For a kernel.
-    pub(crate) fn new(lanes: &LaneKernel) -> Nvptx {
-        Nvptx { alignments: Alignments::of(lanes) }
+    pub(crate) fn new(k: &Kernel, lanes: &LaneKernel) -> Nvptx {
+        Nvptx { alignments: Alignments::of(k, lanes) }
     }
 }
 
@@ -79,6 +84,17 @@ impl Isa for Nvptx {
     /// `cvt` saturates, and makes 0 of a NaN (PTX ISA, "cvt").
     fn whole<'c>(g: &Codegen<'c, '_, Self>, x: BasicValueEnum<'c>, signed: bool) -> Result<BasicValueEnum<'c>> {
         g.call(if signed { "llvm.nvvm.f2i.rz" } else { "llvm.nvvm.f2ui.rz" }, &[], &[x])
+    }
+
+    /// The byte under the exponent of 2^23, whose lowest bit of significance is 1, and 2^23 taken away: exact, and two
+    /// instructions where to extract and convert it are three.
+    fn byte_to_float<'c>(g: &Codegen<'c, '_, Self>, word: IntValue<'c>, n: u8) -> Result<BasicValueEnum<'c>> {
+        let f32t = g.cx.f32_type();
+        let exponent = g.word(WHOLE.to_bits());
+        let bits = Self::permuted(g, exponent, word, g.word(BYTE_UNDER_EXPONENT | u32::from(n)))?;
+        let above = g.b.build_bit_cast(bits, f32t, "").map_err(said)?.into_float_value();
+        let exponent = f32t.const_float(f64::from(WHOLE));
+        Ok(g.b.build_float_sub(above, exponent, "").map_err(said)?.into())
     }
 
     fn load<'c>(

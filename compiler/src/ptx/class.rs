@@ -93,6 +93,10 @@ pub(super) fn bytes(name: &str) -> Option<u32> {
             "v2" => count = 2,
             "v4" => count = 4,
             "v8" => count = 8,
+            // Matrices: two halves a lane each.
+            "x1" => count = 2,
+            "x2" => count = 4,
+            "x4" => count = 8,
             _ => {
                 let digits = part.strip_prefix(['b', 'u', 's', 'f']);
                 bits = digits.and_then(|d| d.parse::<u32>().ok()).or(bits);
@@ -201,6 +205,7 @@ mod tests {
             ("ld.global.nc.v4.b32", Class::GlobalLoad, Some(16)),
             ("ld.global.b16", Class::GlobalLoad, Some(2)),
             ("st.shared.v2.b32", Class::SharedStore, Some(8)),
+            ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", Class::SharedLoad, Some(16)),
             ("ld.param.b64", Class::Argument, Some(8)),
             ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", Class::Matrix, Some(4)),
             ("dp4a.s32.s32", Class::Dot, Some(4)),

@@ -123,6 +123,8 @@ struct Reader {
     dynamic: Vec<(String, u32)>,
     /// Whether lines are of a kernel's body, and how deep braces are open in it.
     depth: u32,
+    /// Whether the last instruction goes on in the next line.
+    unfinished: bool,
 }
 
 impl Reader {
@@ -151,6 +153,13 @@ impl Reader {
             return Ok(());
         }
         let line = line.split("//").next().unwrap_or_default().trim();
+        if self.unfinished {
+            let last =
+                self.kernels.last_mut().and_then(|k| k.instructions.last_mut()).ok_or("nothing to go on with")?;
+            self.unfinished = !line.ends_with(';');
+            last.text = format!("{} {}", last.text, line.trim_end_matches(';').trim_end());
+            return Ok(());
+        }
         match line {
             "" => return Ok(()),
             "{" => {
@@ -218,6 +227,7 @@ impl Reader {
                     Some(p) => (Some(p.into()), rest.trim()),
                     None => (None, line),
                 };
+                self.unfinished = !text.ends_with(';');
                 let text = text.trim_end_matches(';').trim_end().into();
                 kernel.instructions.push(PtxInst { predicate, text });
             }
@@ -295,7 +305,9 @@ mod tests {
 $L__BB0_1:
 \t@%p1 bra \t$L__BB0_1;
 \t{
-\tmov.b32 \t%r2, 0; // nothing
+\tdp4a.s32.s32
+\t\t%r2, %r3,
+\t\t%r4, %r2; // three lines
 \t}
 \tret;
 }
@@ -313,7 +325,7 @@ $L__BB0_1:
         assert_eq!((k.threads, k.static_shared, k.dynamic_shared), (64, 1024, 65536));
         assert_eq!(k.registers, Registers { words: 4, doubles: 2, halves: 0, predicates: 1 });
         let names: Vec<&str> = k.instructions.iter().map(PtxInst::name).collect();
-        assert_eq!(names, ["ld.param.b64", "mov.u32", "bra", "mov.b32", "ret"]);
+        assert_eq!(names, ["ld.param.b64", "mov.u32", "bra", "dp4a.s32.s32", "ret"]);
         assert_eq!(k.instructions[2].predicate.as_deref(), Some("%p1"));
         assert_eq!(k.labels, [("$L__BB0_1".to_string(), 2)]);
     }

@@ -64,6 +64,9 @@ pub(crate) trait Isa: Sized {
     /// A float as a whole number, cut off and saturating, NaN as 0.
     fn whole<'c>(g: &Codegen<'c, '_, Self>, x: BasicValueEnum<'c>, signed: bool) -> Result<BasicValueEnum<'c>>;
 
+    /// A byte of a word, the lowest being number 0, as a float.
+    fn byte_to_float<'c>(g: &Codegen<'c, '_, Self>, word: IntValue<'c>, n: u8) -> Result<BasicValueEnum<'c>>;
+
     /// A load from a view: words, or one narrow value.
     fn load<'c>(
         g: &Codegen<'c, '_, Self>,

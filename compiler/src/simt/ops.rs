@@ -94,11 +94,7 @@ impl<'c, I: Isa> Codegen<'c, '_, I> {
             Un::UToF => b.build_unsigned_int_to_float(self.int(a)?, f32t, "").map_err(said)?.into(),
             Un::FToS => I::whole(self, self.get(a)?, true)?,
             Un::FToU => I::whole(self, self.get(a)?, false)?,
-            Un::ByteToF(n) => {
-                let moved = b.build_right_shift(self.int(a)?, self.word(8 * u32::from(n)), false, "").map_err(said)?;
-                let byte = b.build_and(moved, self.word(0xFF), "").map_err(said)?;
-                b.build_unsigned_int_to_float(byte, f32t, "").map_err(said)?.into()
-            }
+            Un::ByteToF(n) => I::byte_to_float(self, self.int(a)?, n)?,
             Un::HalfToF(n) => {
                 let moved = b.build_right_shift(self.int(a)?, self.word(16 * u32::from(n)), false, "").map_err(said)?;
                 let half = b.build_int_truncate(moved, self.cx.i16_type(), "").map_err(said)?;

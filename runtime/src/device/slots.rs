@@ -159,13 +159,23 @@ impl Slots {
         programs.map(|_| grid).ok_or_else(|| shape.refuse(format!("a grid of {grid:?} programs")))
     }
 
-    /// Refuses views of more than `largest` bytes from their first to behind their last unit, as the scalars have them.
+    /// Refuses views of more than `largest` bytes from their first to behind their last unit, as the scalars have them, and
+    /// strides among the scalars that are no multiple of the next axis' constant one: code counts on addresses being
+    /// aligned as that says.
     ///
     /// # Errors
     /// The first such view.
     pub(super) fn check_views(&self, shape: &Shape, largest: u64) -> Result<(), DeviceError> {
         for (i, view) in shape.views.iter().enumerate() {
             let Some(view) = view else { continue };
+            for pair in view.axes.windows(2) {
+                let ([_, outer @ Size::Slot(_)], [_, Size::Const(inner)]) = (&pair[0], &pair[1]) else { continue };
+                let outer = outer.eval(&self.values);
+                if *inner > 0 && !outer.is_multiple_of(*inner) {
+                    let reason = format!("argument {i} is a view with a stride of {outer}, no multiple of {inner}");
+                    return Err(shape.refuse(reason));
+                }
+            }
             let mut last = 0u64;
             for [dim, stride] in &view.axes {
                 let way = dim.eval(&self.values).saturating_sub(1).saturating_mul(stride.eval(&self.values));
