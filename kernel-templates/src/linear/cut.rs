@@ -92,7 +92,7 @@ impl RowsTiling {
         let mut out = Vec::new();
         for chunks in [1, 2, 4, 8, 16, 32] {
             for waves in [4, 2, 8, 1] {
-                for registers in [1, 2, 4, 8] {
+                for registers in [1, 2, 4] {
                     out.push(rows_cost(shape, nk, weight, matrices, [chunks, waves, registers]));
                 }
             }
@@ -165,7 +165,7 @@ fn rows_cost(
     let code =
         f64::from(matrices) * (f64::from(registers) * per_lane) + INPUT_WORK / f64::from(lanes_of_chunk) + ends + rest;
     let longest = shape.waves.map_or(1, |w| w.code_factor);
-    if code > LONGEST_ROWS * f64::from(longest) || (registers > 4 && longest == 1) {
+    if code > LONGEST_ROWS * f64::from(longest) {
         return Candidate::refused(cut, format!("about {code:.0} instructions take LLVM too long"));
     }
     let beside = rounds.beside();

@@ -139,7 +139,9 @@ impl Lowerer<'_> {
             }
         };
         let residual = l.residual.map(|r| self.f32(r));
-        let forms = forms(l.residual.is_none() && n.is_multiple_of(tiling.program_rows()));
+        // A program stores whole blocks, and all of them.
+        let of_program = tiling.program_rows();
+        let forms = forms(l.residual.is_none() && n.is_multiple_of(of_program) && of_program.is_multiple_of(CHUNK));
         self.produce(node, t, forms, request, &|s| match s {
             Slot::NTokens => Some(Operand::RowCount(rows)),
             Slot::X | Slot::XCodes => Some(Operand::Buf(x[0])),
