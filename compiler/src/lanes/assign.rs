@@ -276,15 +276,14 @@ impl Assigner<'_> {
         if depth > DEEPEST || self.shape(v).rank() == 0 {
             return 1;
         }
+        let apart = if last.is_power_of_two() && last <= MOST_APART { last } else { 1 };
         let mut most = 1;
         for data in self.k.insts.values() {
             let mut used = false;
             data.op.for_each_operand(|a| used |= a == v);
             let Some(&result) = data.results.first().filter(|_| used) else { continue };
             most = most.max(match &data.op {
-                Op::Slice { axis, len: 1, .. } if usize::from(*axis) + 1 == self.shape(v).rank() => {
-                    if last.is_power_of_two() && last <= MOST_APART { last } else { 1 }
-                }
+                Op::Slice { axis, len: 1, .. } if usize::from(*axis) + 1 == self.shape(v).rank() => apart,
                 Op::Reshape { .. } if self.shape(result).last() <= last => self.taken_apart(result, depth + 1),
                 Op::Unary { .. } | Op::Binary { .. } | Op::Convert { .. } | Op::Bitcast { .. } => {
                     self.taken_apart(result, depth + 1)
