@@ -7,7 +7,7 @@ use hrx_compiler::target::amd;
 use hrx_compiler::{Target, compile_all};
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::Kernel;
-use hrx_templates::{Linear, LinearCut, Request, WeightType};
+use hrx_templates::{Linear, LinearCut, Request, Template, WeightType};
 use hrx_tests::golden::{Golden, real_model_path};
 
 /// The products of decode steps of the published models for a chip, with what was found of each.
@@ -17,9 +17,16 @@ fn products(chip: &str) -> Vec<(Linear, KernelReport)> {
     for model in Golden::compact().published_models().expect("models") {
         let graph = ModelGraph::open(real_model_path(&model.model)).unwrap_or_else(|e| panic!("{e}")).graph;
         for k in model_kernels(&graph, &target).expect("lowered").into_iter().filter(|k| k.decode > 0) {
-            if let Request::Linear(product) = k.request {
-                products.push(product);
-                kernels.push(k.kernel);
+            // Of a group each product by itself: what follows from one's facts is held to its own kernel.
+            let parts = match k.request {
+                Request::Group(group) => group.parts().cloned().collect(),
+                request => vec![request],
+            };
+            for part in parts {
+                if let Request::Linear(product) = part {
+                    kernels.push(product.kernel().unwrap_or_else(|e| panic!("{e}")));
+                    products.push(product);
+                }
             }
         }
     }

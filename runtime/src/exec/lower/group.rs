@@ -2,13 +2,17 @@
 
 use super::super::schedule::stages;
 use super::{Operand, Step};
-use hrx_templates::{Group, GroupClass, Request};
+use hrx_templates::{Group, GroupClass, Request, Waves};
 
 /// The most kernels of one launch: code that nobody waits for long, and arguments that registers hold.
 const MOST: usize = 4;
 
 /// Puts steps of one stage that suit one another into one launch each. Steps are in order of their stages then.
-pub(super) fn group(steps: Vec<Step>) -> Vec<Step> {
+pub(super) fn group(steps: Vec<Step>, waves: &Waves) -> Vec<Step> {
+    // Where a product of tiles is many instructions, code of several such kernels spills registers.
+    let has_matrix_unit = waves.product_instructions <= 2;
+    let class =
+        |step: &Step| Group::class(&step.request).filter(|c| has_matrix_unit || !matches!(c, GroupClass::Matrix(_)));
     let mut order: Vec<(usize, Step)> = stages(&steps).into_iter().zip(steps).collect();
     order.sort_by_key(|(stage, _)| *stage);
     let mut out: Vec<Step> = Vec::new();
@@ -20,7 +24,7 @@ pub(super) fn group(steps: Vec<Step>) -> Vec<Step> {
             out.extend(open.drain(..).map(|(_, steps)| whole(steps)));
             at = stage;
         }
-        let Some(class) = Group::class(&step.request) else {
+        let Some(class) = class(&step) else {
             out.push(step);
             continue;
         };

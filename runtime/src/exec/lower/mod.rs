@@ -176,7 +176,10 @@ pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape, act
         l.node(node);
     }
     let output = l.f32(output);
-    let steps = if shape.waves.is_some() { group::group(l.steps) } else { l.steps };
+    let steps = match &shape.waves {
+        Some(waves) => group::group(l.steps, waves),
+        None => l.steps,
+    };
     Lowered { steps, bufs: l.bufs, ropes: l.ropes, output }
 }
 
