@@ -337,7 +337,7 @@ $L__BB0_1:
         assert!(refused("").contains("no .target"));
         assert!(refused(&TEXT.replace(".reqntid 64", "")).contains("does not say how many threads"));
         assert!(
-            refused(&TEXT.replace(".reqntid 64", ".reqntid 8, 8, 1")).contains("line 15: a workgroup of [8, 8, 1]")
+            refused(&TEXT.replace(".reqntid 64", ".reqntid 8, 8, 1")).contains("line 14: a workgroup of [8, 8, 1]")
         );
         assert!(refused(&TEXT.replace("[1024]", "[x]")).contains("line 8: \"x\" is no number"));
         assert!(refused(&(TEXT.to_string() + "}")).contains("a brace is closed"));

@@ -134,3 +134,28 @@ fn targets_are_listed_with_what_is_here() {
     assert_eq!(json(&["targets", "gfx1151", "--json"]), *chip);
     fails(&["targets", "gfx9999"], 2, "unknown target");
 }
+
+#[test]
+fn ptx_is_inspected_from_models_tile_ir_and_files() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let of = |name: &str| dir.path().join(name).display().to_string();
+    let (tile, ptx, model) = (of("norm.tile"), of("norm.ptx"), model("qwen3-Q6_K"));
+    let kernel = ["--target", "sm_90", "--kernel", "rms_norm"];
+    good(&[&["dump", &model, "--emit", "tile", "-o", &tile], &kernel[..]].concat());
+    good(&["dump", &tile, "--target", "sm_90", "--emit", "asm", "-o", &ptx]);
+    assert!(std::fs::read_to_string(&ptx).expect("PTX").contains("\n.target sm_90\n"));
+    let found = [
+        good(&[&["inspect", &model], &kernel[..]].concat()).text().to_string(),
+        good(&["inspect", &tile, "--target", "sm_90"]).text().to_string(),
+        good(&["inspect", &ptx]).text().to_string(),
+    ];
+    assert!(found[0].starts_with("sm_90, PTX ") && found[0].contains("\nkernel rms_norm_"), "{}", found[0]);
+    assert!(found.iter().all(|text| *text == found[0]), "{found:?}");
+    let report = json(&["inspect", &ptx, "--json"]);
+    let kernel = &report["kernels"][0];
+    assert_eq!(kernel["threads"].as_u64(), kernel["waves"].as_u64().map(|n| 32 * n), "{report}");
+    assert!(kernel["outside"]["classes"]["global_load"].as_u64() > Some(0), "{report}");
+    fails(&["inspect", &ptx, "--html", &of("page.html")], 1, "of code for AMD GPUs");
+    fails(&["inspect", &tile], 1, "say with --target for which GPU");
+    fails(&["dump", &ptx, "--emit", "hsaco", "--kernel", "x"], 1, "");
+}
