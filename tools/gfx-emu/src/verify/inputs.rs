@@ -128,8 +128,8 @@ impl Maker<'_> {
 
     fn element(&mut self, elem: Elem, slot: Slot, bound: f32) -> Vec<u8> {
         let x = match slot {
-            // Norms' weights are about one, scales positive and small.
-            Slot::NormWeight => 1.0 + 0.2 * self.random.signed(),
+            // Norms' weights and softmaxes' totals are about one, scales positive and small.
+            Slot::NormWeight | Slot::PartTotals => 1.0 + 0.2 * self.random.signed(),
             Slot::XScales => 0.01 + 0.005 * self.random.signed(),
             _ => bound * self.random.signed(),
         };
