@@ -57,6 +57,12 @@ const TEST_NEEDS: &[Need] = &[
         what: "libclang, which makes MLIR's Rust bindings",
         present: || mlir_prefix().join("lib/libclang.so").exists(),
     },
+    // `llvm-config` names it among LLVM's static libraries, whoever has it.
+    Need {
+        package: "libpolly-22-dev",
+        what: "Polly's static libraries, to link LLVM's TableGen with",
+        present: || llvm_prefix().join("lib/libPolly.a").exists(),
+    },
     Need { package: "zlib1g-dev", what: "zlib, to link LLVM's TableGen with", present: || links("-lz") },
     Need { package: "libzstd-dev", what: "zstd, to link LLVM's TableGen with", present: || links("-lzstd") },
 ];
