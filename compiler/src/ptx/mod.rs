@@ -1,6 +1,6 @@
 //! Reads PTX: what a launch has to know of its kernels, and their instructions.
 //!
-//! What the text can't say is in a comment of ours: the bytes of LDS that a launch adds ([`DYNAMIC`]), where a kernel needs
+//! What the text can't say is in a comment of ours: the bytes of LDS that a launch adds (`DYNAMIC`), where a kernel needs
 //! more than code may declare. Numbers of registers are the driver's assembler's business; the text's are not those.
 
 mod class;
