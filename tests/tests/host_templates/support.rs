@@ -17,7 +17,9 @@ pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options
     let inputs = inputs(template, args);
     // The host's code of products for a matrix unit is held by `host_matrix`; of whole templates LLVM takes minutes.
     let for_matrix_units = kernel.insts.values().any(|i| matches!(i.op, Op::Mma { .. }));
-    let targets = if for_matrix_units { Vec::new() } else { targets() };
+    // Cuts for several waves run in the emulator, by the same cases; here, where nothing uses them, they take minutes.
+    let for_waves = kernel.waves > 1 && std::env::var_os("HRX_ALL").is_none_or(|v| v != "1");
+    let targets = if for_matrix_units || for_waves { Vec::new() } else { targets() };
     Checker::for_targets(&kernel, &targets).and_then(|c| c.check(&inputs)).unwrap_or_else(|e| panic!("{e}"));
     done
 }
