@@ -140,6 +140,14 @@ pub(crate) fn clamped(b: &mut Builder, index: Value, i: u32, extent: Value) -> V
     b.min(at, last)
 }
 
+/// The `n` places from `first` on, and the same clamped to the last of `count`.
+pub(crate) fn places(b: &mut Builder, first: Value, n: u32, count: Value) -> (Value, Value) {
+    let (iota, one) = (b.iota(n), b.index(1));
+    let place = b.add(iota, first);
+    let last = b.sub(count, one);
+    (place, b.min(place, last))
+}
+
 /// index + n, without an instruction where n is 0.
 pub(crate) fn plus(b: &mut Builder, index: Value, n: u32) -> Value {
     if n == 0 {

@@ -243,6 +243,8 @@ pub struct Waves {
     pub product_instructions: u32,
     /// How many times longer than for an AMD GPU code may be: PTX is made without scheduling and allocating registers.
     pub code_factor: u32,
+    /// Whether lanes load transposed matrices from LDS.
+    pub transposing_loads: bool,
     /// Bytes a cycle that a SIMD gets of the nearest cache, where that is known.
     pub cache_bytes: Option<u32>,
 }

@@ -48,7 +48,9 @@ mod slot;
 mod spread;
 
 pub use argmax::ArgMax;
-pub use attention::{Attention, AttentionCut, AttentionJoin, AttentionTiling, WaveAttention};
+pub use attention::{
+    Attention, AttentionCut, AttentionJoin, AttentionSizes, AttentionTiling, TileAttention, WaveAttention,
+};
 pub use cost::{Candidate, Term};
 pub use embed::Embed;
 pub use expert_rows::ExpertRows;

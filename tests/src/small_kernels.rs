@@ -5,7 +5,7 @@ use crate::filetest::TestFile;
 use hrx_ir::tile::Elem;
 use hrx_templates::{
     Activation, ArgMax, Attention, Embed, Gated, Limit, Linear, MatrixTiling, Output, Real, Request, RmsNorm, Rope,
-    RopeOutput, Rotation, RowCut, RowOp, RowsTiling, Rowwise, Template, WaveAttention, WeightType,
+    RopeOutput, Rotation, RowCut, RowOp, RowsTiling, Rowwise, Template, TileAttention, WaveAttention, WeightType,
 };
 use std::path::Path;
 
@@ -69,6 +69,24 @@ fn files() -> Vec<(&'static str, Request)> {
                 softcap: None,
                 output: Output::F32,
                 tiling: WaveAttention { group: 2, positions: 16, waves: 2, parts: 1 }.into(),
+            }
+            .into(),
+        ),
+        (
+            "attention_tile",
+            Attention {
+                heads: 4,
+                kv_heads: 2,
+                head_dim: 64,
+                value_dim: 64,
+                shared: false,
+                sinks: false,
+                cache: Elem::F16,
+                window: None,
+                scale: Real(0.125),
+                softcap: None,
+                output: Output::F32,
+                tiling: TileAttention { group: 2, tokens: 16, keys: 32, waves: 2, turned: false }.into(),
             }
             .into(),
         ),

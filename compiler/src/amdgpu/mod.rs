@@ -129,7 +129,12 @@ impl Isa for Amd {
         g.lds_barrier()
     }
 
-    fn load_matrices<'c>(g: &Codegen<'c, '_, Self>, _: PointerValue<'c>, _: u32) -> Result<Vec<BasicValueEnum<'c>>> {
+    fn load_matrices<'c>(
+        g: &Codegen<'c, '_, Self>,
+        _: PointerValue<'c>,
+        _: u32,
+        _: bool,
+    ) -> Result<Vec<BasicValueEnum<'c>>> {
         Err(format!("{} does not load matrices from LDS", g.isa.0.name))
     }
 

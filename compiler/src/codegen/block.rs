@@ -32,6 +32,7 @@ impl<'c> Codegen<'c, '_> {
             Op::Bitcast { arg, to } => self.bitcast_tile(*arg, *to)?,
             Op::Broadcast { arg, shape } => self.broadcast(*arg, *shape)?,
             Op::Reshape { arg, shape } => self.reshape(*arg, *shape)?,
+            Op::Transpose { arg } => self.transpose(*arg)?,
             Op::Concat { args, axis } => self.concat(*args, *axis as usize)?,
             Op::Slice { arg, axis, start, len } => self.slice(*arg, *axis as usize, *start, *len)?,
             Op::Lookup { table, arg } => self.lookup(table, *arg)?,

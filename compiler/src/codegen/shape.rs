@@ -111,6 +111,20 @@ impl<'c> Codegen<'c, '_> {
         scalars.chunks(to as usize).map(|s| self.gather(s)).collect()
     }
 
+    /// Element by element: no kernel for vectors has one.
+    pub(crate) fn transpose(&self, arg: Value) -> Result<Tile<'c>> {
+        let shape = self.k.ty(arg).shape;
+        let rows = shape.dims()[shape.rank() - 2] as usize;
+        let mut out = Tile::new();
+        for matrix in self.tile(arg).chunks(rows) {
+            for column in 0..shape.last() {
+                let elements = matrix.iter().map(|&row| self.extract(row, column)).collect::<Result<Vec<_>>>()?;
+                out.push(self.gather(&elements)?);
+            }
+        }
+        Ok(out)
+    }
+
     pub(crate) fn concat(&self, [a, b]: [Value; 2], axis: usize) -> Result<Tile<'c>> {
         let (sa, sb) = (self.k.ty(a).shape, self.k.ty(b).shape);
         let (a, b) = (self.tile(a), self.tile(b));

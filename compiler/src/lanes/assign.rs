@@ -214,6 +214,7 @@ impl Assigner<'_> {
                     .then(|| l.with_axis(last, Axis { hi: axis.hi, bits: axis.bits[2..].to_vec() }))
             }),
             Op::Reshape { arg, shape } => self.get(*arg)?.reshaped(shape),
+            Op::Transpose { arg } => Some(self.get(*arg)?.transposed()),
             Op::Reduce { arg, axis, .. } => Some(self.get(*arg)?.without_axis(usize::from(*axis))),
             Op::Slice { arg, axis, start, len } => {
                 let l = self.get(*arg)?;
@@ -380,6 +381,7 @@ impl Assigner<'_> {
                     self.give(*arg, layout.reshaped(&from));
                 }
             }
+            Op::Transpose { arg } => self.give(*arg, Some(layout.transposed())),
             Op::Slice { arg, axis, start, len } => {
                 let axis = usize::from(*axis);
                 let extent = self.shape(*arg).dims()[axis];

@@ -181,7 +181,7 @@ impl Machine<'_> {
                 Ok(vec![(0..lanes).map(|i| from[(i ^ mask) as usize]).collect()])
             }
             Op::Load { at, bytes, mask } => self.load(at, *bytes, *mask),
-            Op::LoadMatrices { at, count } => self.load_matrices(at, *count),
+            Op::LoadMatrices { at, count, transposed } => self.load_matrices(at, *count, *transposed),
             Op::Store { at, bytes, values, mask } => self.store(at, *bytes, values, *mask),
             Op::Barrier => {
                 self.phase += 1;
@@ -227,7 +227,7 @@ impl Machine<'_> {
         Ok(out)
     }
 
-    fn load_matrices(&mut self, at: &Address, count: u32) -> Result<Vec<Vec<u32>>, Fault> {
+    fn load_matrices(&mut self, at: &Address, count: u32, transposed: bool) -> Result<Vec<Vec<u32>>, Fault> {
         let addresses: Vec<u32> = self.addresses(at, None)?.into_iter().flatten().collect();
         let wave = self.k.wave as usize;
         if at.space != Space::Lds || addresses.iter().any(|a| !a.is_multiple_of(16)) {
@@ -237,9 +237,14 @@ impl Machine<'_> {
         for (m, words) in out.iter_mut().enumerate() {
             for (lane, word) in words.iter_mut().enumerate() {
                 let of_wave = lane % wave;
-                let row = addresses[lane - of_wave + 8 * m + of_wave / 4];
+                let (high, low) = (of_wave / 4, of_wave % 4);
                 for i in 0..4 {
-                    let byte = self.read(Space::Lds, row.wrapping_add(4 * (of_wave as u32 % 4) + i), lane)?;
+                    let [row, byte] = match transposed {
+                        false => [high, 4 * low + i],
+                        true => [2 * low + i / 2, 2 * high + i % 2],
+                    };
+                    let row = addresses[lane - of_wave + 8 * m + row];
+                    let byte = self.read(Space::Lds, row.wrapping_add(byte as u32), lane)?;
                     *word |= u32::from(byte) << (8 * i);
                 }
             }

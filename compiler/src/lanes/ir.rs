@@ -218,12 +218,15 @@ pub enum Op {
         mask: Option<Val>,
     },
     /// Loads one, two or four matrices of 8 rows of 16 bytes from LDS, a register each: lane 8m + r has the address of
-    /// row r of matrix m, and lane 4r + w gets the word w of row r of each.
+    /// row r of matrix m, and lane 4r + w gets the word w of row r of each; of transposed ones the halves r of the rows 2w
+    /// and 2w + 1.
     LoadMatrices {
         /// The row's address.
         at: Address,
         /// How many matrices.
         count: u32,
+        /// Whether they are transposed on the way, each for itself.
+        transposed: bool,
     },
     /// Stores what a load would read.
     Store {

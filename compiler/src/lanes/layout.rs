@@ -172,6 +172,14 @@ impl Layout {
         out
     }
 
+    /// The layout of the tile with its last two axes exchanged.
+    pub fn transposed(&self) -> Layout {
+        let mut out = self.clone();
+        let rank = out.axes.len();
+        out.axes.swap(rank - 2, rank - 1);
+        out
+    }
+
     /// The layout of the tile with an axis's extent set to 1: what is broadcast along it.
     pub fn without_axis(&self, axis: usize) -> Layout {
         self.with_axis(axis, Axis::registers(1))

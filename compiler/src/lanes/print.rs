@@ -71,7 +71,9 @@ impl LaneKernel {
             Op::Load { at, bytes, mask } => {
                 write!(s, "load {} {bytes} bytes{}", address(at), masked(*mask))
             }
-            Op::LoadMatrices { at, count } => write!(s, "load {} {count} matrices", address(at)),
+            Op::LoadMatrices { at, count, transposed } => {
+                write!(s, "load {} {count} matrices{}", address(at), if *transposed { " transposed" } else { "" })
+            }
             Op::Store { at, bytes, values, mask } => {
                 write!(s, "store {} {bytes} bytes, {}{}", address(at), list(values), masked(*mask))
             }

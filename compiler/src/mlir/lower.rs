@@ -156,6 +156,7 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
             Op::Bitcast { arg, to } => self.bitcast(*arg, *to)?,
             Op::Broadcast { arg, shape } => self.broadcast(*arg, *shape)?,
             Op::Reshape { arg, shape } => self.reshape(*arg, *shape)?,
+            Op::Transpose { arg } => self.transpose(*arg)?,
             Op::Concat { args, axis } => self.concat(*args, usize::from(*axis))?,
             Op::Slice { arg, axis, start, len } => self.slice(*arg, usize::from(*axis), *start, *len)?,
             Op::Lookup { table, arg } => self.lookup(table, *arg)?,

@@ -132,8 +132,13 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
 
     /// A static position in a vector.
     pub(super) fn position(&self, place: &[u32]) -> Named<'c> {
-        let place: Vec<i64> = place.iter().map(|&n| i64::from(n)).collect();
-        ("static_position", DenseI64ArrayAttribute::new(self.cx, &place).into())
+        ("static_position", self.dense(place))
+    }
+
+    /// A dense array of 64-bit integers.
+    pub(super) fn dense(&self, list: &[u32]) -> Attribute<'c> {
+        let list: Vec<i64> = list.iter().map(|&n| i64::from(n)).collect();
+        DenseI64ArrayAttribute::new(self.cx, &list).into()
     }
 
     /// A constant, made once a function, in its first block.

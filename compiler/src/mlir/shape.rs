@@ -41,6 +41,14 @@ impl<'c, 'a> Lower<'c, 'a, '_> {
         self.value("vector.insert", &[part, x], ty, &[self.position(place)])
     }
 
+    pub(super) fn transpose(&self, arg: Value) -> Result<Val<'c, 'a>> {
+        let Type { elem, shape } = self.k.ty(arg);
+        let mut order: Vec<u32> = (0..shape.rank() as u32).collect();
+        order.swap(shape.rank() - 2, shape.rank() - 1);
+        let order = self.dense(&order);
+        self.value("vector.transpose", &[self.get(arg)?], self.ty(elem, shape.transposed()), &[("permutation", order)])
+    }
+
     pub(super) fn concat(&mut self, [a, b]: [Value; 2], axis: usize) -> Result<Val<'c, 'a>> {
         let (ta, tb) = (self.k.ty(a), self.k.ty(b));
         self.join(self.get(a)?, self.get(b)?, ta.elem, [ta.shape, tb.shape], axis)

@@ -161,8 +161,10 @@ impl Isa for Nvptx {
         g: &Codegen<'c, '_, Self>,
         row: PointerValue<'c>,
         count: u32,
+        transposed: bool,
     ) -> Result<Vec<BasicValueEnum<'c>>> {
-        let name = format!("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}.b16");
+        let order = if transposed { ".trans" } else { "" };
+        let name = format!("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{order}.b16");
         let loaded = g.call(&name, &[row.get_type().into()], &[row.into()])?;
         let Ok(words) = StructValue::try_from(loaded) else { return Ok(vec![loaded]) };
         (0..count).map(|n| g.b.build_extract_value(words, n, "").map_err(said)).collect()

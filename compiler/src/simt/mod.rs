@@ -113,6 +113,7 @@ pub(crate) trait Isa: Sized {
         g: &Codegen<'c, '_, Self>,
         row: PointerValue<'c>,
         count: u32,
+        transposed: bool,
     ) -> Result<Vec<BasicValueEnum<'c>>>;
 
     /// A matrix instruction on fragments.

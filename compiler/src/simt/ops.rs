@@ -62,9 +62,9 @@ impl<'c, I: Isa> Codegen<'c, '_, I> {
             Op::Dot2([a, b, c]) => one(I::dot2(self, [self.get(*a)?, self.get(*b)?, self.get(*c)?])?),
             Op::ShuffleXor(v, mask) => one(self.shuffle_xor(self.get(*v)?, *mask)?),
             Op::Load { at, bytes, mask } => self.load(at, *bytes, *mask),
-            Op::LoadMatrices { at, count } => {
+            Op::LoadMatrices { at, count, transposed } => {
                 let row = self.lds_pointer(at)?;
-                I::load_matrices(self, row, *count)
+                I::load_matrices(self, row, *count, *transposed)
             }
             Op::Store { at, bytes, values, mask } => {
                 self.store(at, *bytes, values, *mask)?;

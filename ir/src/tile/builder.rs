@@ -283,6 +283,11 @@ impl Builder {
         if self.ty(arg).shape == shape { arg } else { self.push(Op::Reshape { arg, shape }) }
     }
 
+    /// The last two axes exchanged.
+    pub fn transpose(&mut self, arg: Value) -> Value {
+        self.push(Op::Transpose { arg })
+    }
+
     /// Two tiles behind one another.
     pub fn concat(&mut self, a: Value, b: Value, axis: usize) -> Value {
         self.push(Op::Concat { args: [a, b], axis: axis as u8 })

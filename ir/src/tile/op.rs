@@ -251,6 +251,11 @@ pub enum Op {
         /// The shape.
         shape: Shape,
     },
+    /// The last two axes exchanged.
+    Transpose {
+        /// The operand, of rank 2 or more.
+        arg: Value,
+    },
     /// Two tiles behind one another along an axis.
     Concat {
         /// First and second part.
@@ -396,6 +401,7 @@ impl Op {
             Op::Bitcast { .. } => "bitcast",
             Op::Broadcast { .. } => "broadcast",
             Op::Reshape { .. } => "reshape",
+            Op::Transpose { .. } => "transpose",
             Op::Concat { .. } => "concat",
             Op::Slice { .. } => "slice",
             Op::Repeat { .. } => "repeat",
@@ -438,6 +444,7 @@ impl Op {
             | Op::Bitcast { arg, .. }
             | Op::Broadcast { arg, .. }
             | Op::Reshape { arg, .. }
+            | Op::Transpose { arg }
             | Op::Slice { arg, .. }
             | Op::Repeat { arg, .. }
             | Op::Lookup { arg, .. }

@@ -282,7 +282,8 @@ impl Names {
             | Op::Convert { arg, .. }
             | Op::Bitcast { arg, .. }
             | Op::Broadcast { arg, .. }
-            | Op::Reshape { arg, .. } => write!(s, " {}", self.list([arg])),
+            | Op::Reshape { arg, .. }
+            | Op::Transpose { arg } => write!(s, " {}", self.list([arg])),
             Op::Binary { args, .. } | Op::Cmp { args, .. } => write!(s, " {}", self.list(args)),
             Op::Select { args } | Op::Fma { args } | Op::Dot { args } | Op::Dot4 { args } | Op::Mma { args } => {
                 write!(s, " {}", self.list(args))

@@ -281,8 +281,10 @@ impl Generator<'_> {
     fn reshape(&mut self) -> Option<Value> {
         let v = self.pick(|_| true)?;
         let [r, c] = self.dims(v);
-        let dims = self.of(&[[c, r], [1, r * c], [r * c, 1]]);
-        Some(self.b.reshape(v, &dims))
+        match self.words.below(4) {
+            0 => Some(self.b.transpose(v)),
+            n => Some(self.b.reshape(v, &[[c, r], [1, r * c], [r * c, 1]][n as usize - 1])),
+        }
     }
 
     /// Concatenation, slice, or repetition.

@@ -150,6 +150,13 @@ impl Shape {
         self
     }
 
+    /// The same shape with the last two axes exchanged; it has two.
+    pub fn transposed(mut self) -> Shape {
+        let rank = self.rank();
+        self.dims.swap(rank - 2, rank - 1);
+        self
+    }
+
     /// The shape both broadcast to: ranks equal, each pair of extents equal or one of them 1. A scalar goes with all.
     pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
         if self.rank == 0 {

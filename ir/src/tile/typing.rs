@@ -91,6 +91,11 @@ pub fn result_type(k: &Kernel, op: &Op) -> Result<Option<Type>, String> {
             want(n == shape.elements(), format!("reshape from {} to {shape} changes the number of elements", ty(arg)))?;
             t
         }
+        Op::Transpose { arg } => {
+            let t = ty(arg);
+            want(t.shape.rank() > 1, format!("transpose exchanges the last two axes, {t} has not two"))?;
+            t.with_shape(t.shape.transposed())
+        }
         Op::Concat { args: [a, b], axis } => {
             let (ta, tb, ax) = (ty(a), ty(b), *axis as usize);
             want(ax < ta.shape.rank(), format!("axis {ax} is not one of {ta}"))?;

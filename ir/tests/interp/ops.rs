@@ -237,6 +237,12 @@ fn moving_elements() {
     let (mut c, a) = build(&[2, 3]);
     let v = c.b.repeat(a, 2);
     assert_eq!(c.oracle(v), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0, 5.0, 6.0, 6.0]);
+    let (mut c, a) = build(&[2, 3]);
+    let v = c.b.transpose(a);
+    assert_eq!(c.oracle(v), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    let (mut c, a) = build(&[2, 1, 3]);
+    let v = c.b.transpose(a);
+    assert_eq!(c.oracle(v), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let (mut c, a) = build(&[3, 1, 2]);
     let v = c.b.broadcast(a, hrx_ir::tile::Shape::new(&[3, 2, 2]));
     assert_eq!(c.oracle(v), [1.0, 2.0, 1.0, 2.0, 3.0, 4.0, 3.0, 4.0, 5.0, 6.0, 5.0, 6.0]);

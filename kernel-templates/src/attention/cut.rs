@@ -2,6 +2,7 @@
 
 use super::{Attention, FAMILY};
 use crate::facts::{Output, TargetShape, TemplateError};
+use hrx_ir::tile::Elem;
 
 /// How the work of an [`Attention`] is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,6 +11,8 @@ pub enum AttentionCut {
     Vectors(AttentionTiling),
     /// For waves.
     Waves(WaveAttention),
+    /// For waves with a matrix unit, and many tokens.
+    Tile(TileAttention),
 }
 
 impl From<AttentionTiling> for AttentionCut {
@@ -22,6 +25,29 @@ impl From<WaveAttention> for AttentionCut {
     fn from(t: WaveAttention) -> AttentionCut {
         AttentionCut::Waves(t)
     }
+}
+
+impl From<TileAttention> for AttentionCut {
+    fn from(t: TileAttention) -> AttentionCut {
+        AttentionCut::Tile(t)
+    }
+}
+
+/// What of an [`Attention`] its cut is chosen by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AttentionSizes {
+    /// Query heads.
+    pub heads: u32,
+    /// Heads of the cache.
+    pub kv_heads: u32,
+    /// Elements of a key.
+    pub head_dim: u32,
+    /// Elements of a value.
+    pub value_dim: u32,
+    /// Whether a value is the first elements of its key.
+    pub shared: bool,
+    /// The cache's element type.
+    pub cache: Elem,
 }
 
 /// A cut for vectors. The result does not depend on `group`, `tokens`, `keys` and `depth`.
@@ -97,21 +123,94 @@ impl WaveAttention {
     }
 }
 
+/// A cut for a matrix unit: a program has the queries of some tokens, of each for some heads that share one of the cache,
+/// and all positions that they see. A token's result depends on `keys` alone, and not on the tokens beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TileAttention {
+    /// Query heads of a program: a power of two that divides heads / kv_heads.
+    pub group: u32,
+    /// Tokens of a program: a power of two; with `group` they make 16 to 256 rows.
+    pub tokens: u32,
+    /// Positions of a step: 16, 32 or 64.
+    pub keys: u32,
+    /// Waves of a program.
+    pub waves: u32,
+    /// Whether values are transposed on their way to local memory, and not out of it.
+    pub turned: bool,
+}
+
+/// Rows of a fragment of the matrix unit.
+const FRAGMENT: u32 = 16;
+
+/// Elements of a head, of which a wave has all: of longer ones two waves share the sums.
+const OF_ONE_WAVE: u32 = 128;
+
+impl TileAttention {
+    /// Rows of a program.
+    pub(super) fn rows(&self) -> u32 {
+        self.group * self.tokens
+    }
+
+    /// Bytes of local memory for keys and values of these sizes.
+    fn local_bytes(&self, [key, value]: [u32; 2]) -> u64 {
+        let pad = u64::from(crate::linear::PAD);
+        let [keys, key, value] = [self.keys, key, value].map(u64::from);
+        let values = if self.turned { value * (keys + pad) } else { keys * (value + pad) };
+        2 * 2 * (keys * (key + pad) + values)
+    }
+
+    /// The cut for prompts; none where there is no matrix unit, or heads don't suit it.
+    pub fn choose(shape: &TargetShape, a: &AttentionSizes) -> Option<TileAttention> {
+        let w = shape.waves.filter(|w| w.product_instructions <= 2)?;
+        let group = 1 << (a.heads / a.kv_heads).trailing_zeros().min(3);
+        let waves = (256 / shape.lanes).min(8);
+        let share = if a.head_dim.max(a.value_dim) > OF_ONE_WAVE { 2 } else { 1 };
+        let tokens = FRAGMENT * waves / share / group;
+        let cuts = [32, 16].map(|keys| TileAttention { group, tokens, keys, waves, turned: !w.transposing_loads });
+        let fits = |cut: &TileAttention| {
+            cut.refused(a).is_none() && cut.local_bytes([a.head_dim, a.value_dim]) <= u64::from(w.lds)
+        };
+        cuts.into_iter().find(fits)
+    }
+
+    /// Why such attention can't be cut so.
+    fn refused(&self, a: &AttentionSizes) -> Option<&'static str> {
+        let power = |n: u32, low: u32, high: u32| n.is_power_of_two() && (low..=high).contains(&n);
+        let divides = self.group > 0 && (a.heads / a.kv_heads).is_multiple_of(self.group);
+        let dims = [a.head_dim, a.value_dim];
+        let rules = [
+            (power(self.group, 1, 64) && divides, "group is a power of two and divides the heads that share one"),
+            (power(self.tokens, 1, 256) && power(self.rows(), FRAGMENT, 256), "a program has 16 to 256 rows"),
+            (power(self.keys, 16, 64), "keys is 16, 32 or 64"),
+            (power(self.waves, 1, 16), "waves is a power of two up to 16"),
+            (dims.iter().all(|d| d.is_multiple_of(FRAGMENT)), "elements of heads fill fragments of 16"),
+            (!a.shared, "values are apart from keys"),
+            (a.cache == Elem::F16, "the cache is f16"),
+            (self.local_bytes(dims) <= hrx_ir::tile::MAX_LOCAL_BYTES, "keys and values fit local memory twice"),
+        ];
+        rules.into_iter().find(|(ok, _)| !ok).map(|(_, reason)| reason)
+    }
+}
+
+/// The least tokens of a launch that is cut for a matrix unit.
+const LEAST_TOKENS: u32 = 16;
+
 impl AttentionCut {
-    /// The cut for `heads` of queries and of the cache and launches of about this many tokens. `dims` are the elements of
-    /// a key and of a value.
-    pub fn choose(shape: &TargetShape, heads: [u32; 2], dims: [u32; 2], tokens: u32) -> AttentionCut {
-        if shape.waves.is_some() {
-            WaveAttention::choose(shape, heads, dims, tokens).into()
-        } else {
-            AttentionTiling::choose(shape, heads[0] / heads[1], dims[1], tokens).into()
+    /// The cut for launches of about this many tokens.
+    pub fn choose(shape: &TargetShape, a: &AttentionSizes, tokens: u32) -> AttentionCut {
+        if shape.waves.is_none() {
+            return AttentionTiling::choose(shape, a.heads / a.kv_heads, a.value_dim, tokens).into();
+        }
+        match TileAttention::choose(shape, a) {
+            Some(tile) if tokens >= LEAST_TOKENS => tile.into(),
+            _ => WaveAttention::choose(shape, [a.heads, a.kv_heads], [a.head_dim, a.value_dim], tokens).into(),
         }
     }
 
     /// How many programs share the positions of a token.
     pub fn parts(&self) -> u32 {
         match self {
-            AttentionCut::Vectors(_) => 1,
+            AttentionCut::Vectors(_) | AttentionCut::Tile(_) => 1,
             AttentionCut::Waves(t) => t.parts,
         }
     }
@@ -136,6 +235,11 @@ impl AttentionCut {
                 let plain = t.parts == 1 || (!a.sinks && a.output == Output::F32);
                 unless(plain, "sinks, and results other than f32, are the affair of what joins parts")
             }
+            AttentionCut::Tile(t) => {
+                let refused = t.refused(&a.sizes());
+                unless(refused.is_none(), refused.unwrap_or_default())?;
+                unless(a.output == Output::F32, "a tile is written as f32")
+            }
         }
     }
 
@@ -145,6 +249,10 @@ impl AttentionCut {
             AttentionCut::Waves(t) => {
                 let parts = if t.parts == 1 { String::new() } else { format!("x{}", t.parts) };
                 format!("_g{}p{}w{}{parts}", t.group, t.positions, t.waves)
+            }
+            AttentionCut::Tile(t) => {
+                let turned = if t.turned { "r" } else { "" };
+                format!("_tile{}x{}x{}w{}{turned}", t.group, t.tokens, t.keys, t.waves)
             }
         }
     }

@@ -1,12 +1,13 @@
 //! Attention of the queries of some tokens over a KV cache, with the online softmax (Milakov & Gimelshein 2018), cut in
-//! one of two ways: [`vectors`] for processors and [`waves`] for GPUs.
+//! one of three ways: [`vectors`] for processors, [`waves`] for GPUs, and [`tile`] for the matrix units of some.
 
 mod cut;
 mod join;
+mod tile;
 mod vectors;
 mod waves;
 
-pub use cut::{AttentionCut, AttentionTiling, WaveAttention};
+pub use cut::{AttentionCut, AttentionSizes, AttentionTiling, TileAttention, WaveAttention};
 pub use join::AttentionJoin;
 
 use crate::Template;
@@ -23,7 +24,7 @@ use hrx_ir::tile::{Access, Builder, Elem, Extent, Kernel, UnaryOp, Value, View};
 /// A sink is one more score of a head, without a value.
 ///
 /// Slots: NTokens; NCtx (a multiple of 64); HeadStride; for values of another size than keys ValueStride; Positions
-/// `i32 [T]`, each below NCtx; X: the queries `f32 [T, heads * head_dim]`; KeyCache `[kv_heads, NCtx, head_dim]`; ValueCache
+/// `i32 [T]`, each below NCtx, and with a [`TileAttention`] none below the one before; X: the queries `f32 [T, heads * head_dim]`; KeyCache `[kv_heads, NCtx, head_dim]`; ValueCache
 /// `[kv_heads, NCtx, value_dim]`, where values are not the first elements of keys; both finite everywhere; with `sinks`
 /// Sinks `f32 [heads]`; Out `f32 [T, heads * value_dim]`, or OutCodes and OutScales. Where positions are cut into parts,
 /// instead of Out: PartSums `f32 [T, heads * parts, value_dim]`, each part's sums of weighed values, and PartTotals
@@ -75,12 +76,22 @@ struct Args {
 #[derive(Clone, Copy)]
 enum Sink {
     Rows(RowSink),
-    Parts { sums: View, totals: View },
+    /// `f32 [T, heads, value_dim]`.
+    Heads(View),
+    Parts {
+        sums: View,
+        totals: View,
+    },
 }
 
 const FAMILY: &str = "attention";
 
 impl Attention {
+    fn sizes(&self) -> AttentionSizes {
+        let &Attention { heads, kv_heads, head_dim, value_dim, shared, cache, .. } = self;
+        AttentionSizes { heads, kv_heads, head_dim, value_dim, shared, cache }
+    }
+
     fn check(&self) -> Result<(), TemplateError> {
         let unless = |ok, fact: String, reason| TemplateError::unless(ok, FAMILY, fact, reason);
         let heads = format!("{} heads over {}", self.heads, self.kv_heads);
@@ -125,6 +136,9 @@ impl Attention {
             values,
             sinks: self.sinks.then(|| i.view(Slot::Sinks, Elem::F32, &[1.into(), self.heads.into()], Access::In)),
             out: match self.tiling.parts() {
+                _ if matches!(self.tiling, AttentionCut::Tile(_)) => {
+                    Sink::Heads(i.view(Slot::Out, Elem::F32, &[t, self.heads.into(), value.into()], Access::Out))
+                }
                 1 => Sink::Rows(RowSink::declare(i, self.output, t, self.heads.saturating_mul(value))),
                 parts => {
                     let [sums, totals] = part_views(i, t, [self.heads, value, parts], Access::Out);
@@ -164,6 +178,7 @@ impl Template for Attention {
         match &self.tiling {
             AttentionCut::Vectors(t) => vectors::emit(&mut b, self, t, &a),
             AttentionCut::Waves(t) => waves::emit(&mut b, self, t, &a),
+            AttentionCut::Tile(t) => tile::emit(&mut b, self, t, &a),
         }
         Ok(b.finish())
     }

@@ -195,6 +195,7 @@ impl Waves<'_> {
         let head = b.add(self.head, i);
         let out = match self.a.out {
             Sink::Rows(out) => out,
+            Sink::Heads(_) => unreachable!("heads are written by tiles"),
             Sink::Parts { sums, totals } => {
                 let row = times(b, head, self.t.parts);
                 let row = b.add(row, self.part);

@@ -224,22 +224,27 @@ pub struct MatrixTiling {
 }
 
 impl MatrixTiling {
-    /// The cut for `matrices` matrices `[n, k]` and launches of about this many tokens: the cheapest of
+    /// The cut for `matrices` matrices `[n, k]` of each of some groups and about this many tokens in each: the cheapest of
     /// [`MatrixTiling::candidates`].
-    pub fn choose(shape: &TargetShape, [n, k]: [u32; 2], tokens: u32, matrices: u32) -> MatrixTiling {
+    pub fn choose(shape: &TargetShape, nk: [u32; 2], [groups, tokens]: [u32; 2], matrices: u32) -> MatrixTiling {
         let mut found =
-            MatrixTiling::candidates(shape, [n, k], tokens, matrices).into_iter().filter(|c| c.refused.is_none());
+            MatrixTiling::candidates(shape, nk, [groups, tokens], matrices).into_iter().filter(|c| c.refused.is_none());
         found.next().map_or(MatrixTiling { m: 16, n: 16, k: 32, waves: 1 }, |c| c.cut)
     }
 
     /// All cuts with their costs, the cheapest first.
-    pub fn candidates(shape: &TargetShape, nk: [u32; 2], tokens: u32, matrices: u32) -> Vec<Candidate<MatrixTiling>> {
+    pub fn candidates(
+        shape: &TargetShape,
+        nk: [u32; 2],
+        groups_tokens: [u32; 2],
+        matrices: u32,
+    ) -> Vec<Candidate<MatrixTiling>> {
         let mut out = Vec::new();
         for m in [64, 32, 128, 16] {
             for n in [64, 128, 32, 16] {
                 for k in [32, 64] {
                     for waves in [4, 8, 2] {
-                        out.push(matrix_cost(shape, nk, tokens, matrices, MatrixTiling { m, n, k, waves }));
+                        out.push(matrix_cost(shape, nk, groups_tokens, matrices, MatrixTiling { m, n, k, waves }));
                     }
                 }
             }
@@ -263,7 +268,7 @@ const STEP_WAIT: f64 = 500.0;
 fn matrix_cost(
     shape: &TargetShape,
     [n, k]: [u32; 2],
-    tokens: u32,
+    [groups, tokens]: [u32; 2],
     matrices: u32,
     cut: MatrixTiling,
 ) -> Candidate<MatrixTiling> {
@@ -296,7 +301,7 @@ fn matrix_cost(
         return Candidate::refused(cut, format!("about {code:.0} instructions take LLVM too long"));
     }
     let steps = f64::from(k.div_ceil(cut.k));
-    let programs = u64::from(n.div_ceil(cut.n)) * u64::from(tokens.div_ceil(cut.m));
+    let programs = u64::from(n.div_ceil(cut.n)) * u64::from(tokens.div_ceil(cut.m)) * u64::from(groups);
     let rounds = Rounds::of(programs * u64::from(cut.waves), w.simds);
     // Waves of one SIMD fill each other's waiting.
     let beside = f64::from((w.register_file / registers).min(w.max_waves).max(1));
@@ -325,8 +330,10 @@ fn matrix_cost(
 /// Tokens of the launch that a cut for many tokens is chosen for.
 const PROMPT: u32 = 512;
 
-/// Rows of a prompt that go to one of many experts.
-const GROUP: u32 = 32;
+/// Tokens of the launch that a cut for the rows of experts is chosen for: more than those of a prompt, since a weight of
+/// which a longer prompt has to make several tiles is brought to local memory for each, and what a shorter one leaves of
+/// a tile empty costs products alone.
+const EXPERTS_PROMPT: u32 = 1024;
 
 impl LinearCut {
     /// The cut for a matrix `[n, k]` and launches of about this many tokens. `matrices` are multiplied at once.
@@ -339,17 +346,25 @@ impl LinearCut {
         // Without dot products of f16 pairs a tile is long code that spills.
         let paired = shape.waves.is_some_and(|w| w.product_instructions * shape.lanes < 4096);
         if tokens >= 16 && paired && !exact && k.is_multiple_of(CHUNK) {
-            MatrixTiling::choose(shape, [n, k], PROMPT, matrices).into()
+            MatrixTiling::choose(shape, [n, k], [1, PROMPT], matrices).into()
         } else {
             RowsTiling::choose(shape, [n, k], weight, matrices).into()
         }
     }
 
-    /// The cut for the rows of one of many experts, or none where programs have one row each.
-    pub fn grouped(shape: &TargetShape, nk: [u32; 2], weight: WeightType, matrices: u32) -> Option<LinearCut> {
-        match LinearCut::choose(shape, nk, weight, GROUP, matrices) {
+    /// The cut for the rows that go to each of `count` experts where a token has `used` of them, or none where programs
+    /// have one row each.
+    pub fn grouped(
+        shape: &TargetShape,
+        nk: [u32; 2],
+        weight: WeightType,
+        matrices: u32,
+        [count, used]: [u32; 2],
+    ) -> Option<LinearCut> {
+        let rows = (EXPERTS_PROMPT * used.min(count)).div_ceil(count.max(1)).max(16);
+        match LinearCut::choose(shape, nk, weight, rows, matrices) {
             LinearCut::Rows(_) => None,
-            LinearCut::Matrix(_) => Some(MatrixTiling::choose(shape, nk, GROUP, matrices).into()),
+            LinearCut::Matrix(_) => Some(MatrixTiling::choose(shape, nk, [count, rows], matrices).into()),
             vectors => Some(vectors),
         }
     }
@@ -368,7 +383,7 @@ impl LinearCut {
                 .into_iter()
                 .map(|c| c.map(LinearCut::from))
                 .collect(),
-            LinearCut::Matrix(_) => MatrixTiling::candidates(shape, [n, k], PROMPT, matrices)
+            LinearCut::Matrix(_) => MatrixTiling::candidates(shape, [n, k], [1, PROMPT], matrices)
                 .into_iter()
                 .map(|c| c.map(LinearCut::from))
                 .collect(),

@@ -10,7 +10,7 @@
 use super::dot::{Input, Matrix};
 use super::experts::Chosen;
 use super::{Args, Linear, MatrixTiling, rows_from};
-use crate::emit::{shifted_right, times};
+use crate::emit::{places, shifted_right, times};
 use crate::row::RowSink;
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, RunPart, Type, Value, View};
@@ -19,7 +19,7 @@ use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, RunPart, Type, Valu
 const SCALE: f64 = 1.0 / 64.0;
 
 /// Elements between the end of a row in local memory and the start of the next: 16 bytes.
-pub(super) const PAD: u32 = 8;
+pub(crate) const PAD: u32 = 8;
 
 /// Emits the kernel's body.
 pub(super) fn emit(b: &mut Builder, l: &Linear, t: &MatrixTiling, a: &Args) {
@@ -54,14 +54,6 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &MatrixTiling, a: &Args) {
     let tile = Tile { l, t, a, tokens, outputs, x, weights, of: None };
     let sums = tile.sums(b);
     tile.store(b, [first_token, first], [place, a.n_tokens], &sums);
-}
-
-/// The `n` places from `first` on, and the same clamped to the last of `count`.
-fn places(b: &mut Builder, first: Value, n: u32, count: Value) -> (Value, Value) {
-    let (iota, one) = (b.iota(n), b.index(1));
-    let place = b.add(iota, first);
-    let last = b.sub(count, one);
-    (place, b.min(place, last))
 }
 
 struct Tile<'a> {

@@ -15,6 +15,7 @@ mod vectors;
 
 pub use cut::{LinearCut, LinearTiling, MatrixTiling, RowsTiling};
 pub use experts::Experts;
+pub(crate) use matrix::PAD;
 
 use crate::Template;
 use crate::emit::{activation, scaled, softcap};

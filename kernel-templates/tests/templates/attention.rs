@@ -2,7 +2,8 @@ use crate::support::*;
 use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
 use hrx_templates::{
-    Attention, AttentionCut, AttentionJoin, AttentionTiling, Output, Real, Slot, TargetShape, Template, WaveAttention,
+    Attention, AttentionCut, AttentionJoin, AttentionSizes, AttentionTiling, Output, Real, Slot, TargetShape, Template,
+    TileAttention, WaveAttention,
 };
 use proptest::prelude::*;
 
@@ -247,9 +248,15 @@ fn chosen_cuts_of_waves_are_supported() {
         let shape = waves_shape(lanes);
         for (kv_heads, tokens) in [(1, 1), (8, 1), (8, 64)] {
             let heads = group * kv_heads;
-            let tiling = AttentionCut::choose(&shape, [heads, kv_heads], [head_dim; 2], tokens);
-            let a = Attention { heads, kv_heads, head_dim, value_dim: head_dim, tiling, ..BASE };
+            let value_dim = head_dim;
+            let sizes = AttentionSizes { heads, kv_heads, head_dim, value_dim, shared: false, cache: Elem::F16 };
+            let tiling = AttentionCut::choose(&shape, &sizes, tokens);
+            let a = Attention { heads, kv_heads, head_dim, value_dim, tiling, ..BASE };
             a.kernel().expect("a chosen cut is supported");
+            if let AttentionCut::Tile(t) = tiling {
+                assert!(tokens > 1 && t.group * t.tokens >= 16, "{t:?}");
+                continue;
+            }
             // One token has few programs, so its positions are shared out; many tokens are enough.
             assert_eq!(tiling.parts() > 1, tokens == 1, "{tiling:?}");
             AttentionJoin::of(&a, &shape, true, Output::F32).kernel().expect("what joins its parts is supported");
@@ -292,5 +299,81 @@ fn values_have_their_own_size_or_lie_in_keys() {
     }
     for a in cuts(&Attention { value_dim: 32, sinks: true, ..BASE }) {
         check_attention(&a, &[31, 32], 16);
+    }
+}
+
+/// Tiles of all ratios of heads to tokens, lengths of steps and ways of values; more tokens than a tile has, windows that
+/// begin inside a step, and heads of several pieces.
+#[test]
+fn tiles_attend_as_vectors_do() {
+    let cut = |group, tokens, keys, waves, turned| -> AttentionCut {
+        TileAttention { group, tokens, keys, waves, turned }.into()
+    };
+    for turned in [false, true] {
+        let a = Attention { tiling: cut(2, 8, 16, 1, turned), ..BASE };
+        check_tile(&a, &[0], 40);
+        check_tile(&a, &[0, 1, 2, 3, 4, 5, 6, 7, 8], 41);
+        check_tile(&a, &(100..128).collect::<Vec<_>>(), 42);
+        let window =
+            Attention { window: Some(19), softcap: Some(Real(50.0)), tiling: cut(1, 16, 32, 1, turned), ..BASE };
+        check_tile(&window, &(7..57).collect::<Vec<_>>(), 43);
+        check_tile(&Attention { window: Some(1), ..window.clone() }, &[30, 31, 32, 33], 44);
+        let sinks = Attention { sinks: true, tiling: cut(2, 16, 64, 2, turned), ..BASE };
+        check_tile(&sinks, &(40..60).collect::<Vec<_>>(), 45);
+        let wide = Attention { heads: 6, head_dim: 112, value_dim: 80, tiling: cut(1, 32, 32, 4, turned), ..BASE };
+        check_tile(&wide, &(60..97).collect::<Vec<_>>(), 46);
+        // Two waves share the sums of a row.
+        let long = Attention { heads: 2, kv_heads: 1, head_dim: 128, value_dim: 128, ..BASE };
+        let long = Attention { tiling: cut(2, 16, 16, 4, turned), ..long };
+        check_tile(&long, &(0..20).collect::<Vec<_>>(), 49);
+        // Steps of which one token sees nothing.
+        check_tile(&a, &[3, 90, 91, 127], 47);
+    }
+}
+
+/// Queries and weights are rounded to `f16`: an error of 2^-11 of a weight, and of a score of some units.
+fn check_tile(a: &Attention, positions: &[i32], seed: u64) {
+    let (args, want) = case(a, positions, seed);
+    for options in [Options::default(), Options::exact()] {
+        check(&a.name(), &launch(a, &args, &options).elems(Slot::Out), &want, 2e-3);
+    }
+}
+
+#[test]
+fn tiles_refuse_what_they_have_no_way_for() {
+    let tiling: AttentionCut = TileAttention { group: 2, tokens: 8, keys: 16, waves: 1, turned: false }.into();
+    let a = Attention { tiling, ..BASE };
+    a.kernel().expect("supported");
+    let of = |t: TileAttention| Attention { tiling: t.into(), ..BASE };
+    let t = TileAttention { group: 2, tokens: 8, keys: 16, waves: 1, turned: false };
+    for (bad, reason) in [
+        (Attention { head_dim: 24, ..a.clone() }, "fragments"),
+        (Attention { shared: true, ..a.clone() }, "apart"),
+        (Attention { cache: Elem::BF16, ..a.clone() }, "f16"),
+        (Attention { output: Output::Q8, value_dim: 32, ..a.clone() }, "f32"),
+        (Attention { head_dim: 512, value_dim: 512, tiling: TileAttention { keys: 64, ..t }.into(), ..BASE }, "local"),
+        (of(TileAttention { group: 3, ..t }), "power of two"),
+        (of(TileAttention { tokens: 4, ..t }), "rows"),
+        (of(TileAttention { keys: 8, ..t }), "keys"),
+        (of(TileAttention { waves: 3, ..t }), "waves"),
+    ] {
+        let e = bad.kernel().expect_err("refused").to_string();
+        assert!(e.contains(reason), "{e} does not speak of {reason}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn what_shares_a_tile_changes_no_bit_of_a_token(start in 0i32..90, n in 1i32..20, window in prop::option::of(1u32..40)) {
+        let t = |group, tokens| TileAttention { group, tokens, keys: 16, waves: 1, turned: false };
+        let a = |t: TileAttention| Attention { window, tiling: t.into(), ..BASE };
+        let positions: Vec<i32> = (start..start + n).collect();
+        let (args, _) = case(&a(t(1, 16)), &positions, 48);
+        let run = |a: &Attention| launch(a, &args, &Options::exact()).elems(Slot::Out);
+        let [one, two, three] = [t(1, 16), t(2, 16), t(2, 8)].map(|t| run(&a(t)));
+        prop_assert_eq!(&one, &two);
+        prop_assert_eq!(&one, &three);
     }
 }

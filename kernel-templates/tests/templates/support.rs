@@ -252,6 +252,7 @@ pub fn waves_shape(lanes: u32) -> hrx_templates::TargetShape {
         product_cycles: 32,
         product_instructions: 1,
         code_factor: 1,
+        transposing_loads: false,
         cache_bytes: None,
     };
     hrx_templates::TargetShape::waves(lanes, 256, waves)

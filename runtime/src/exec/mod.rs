@@ -73,6 +73,7 @@ fn waves(chip: &'static Chip) -> Waves {
         product_cycles: product.unwrap_or(without),
         product_instructions: if product.is_some() { 1 } else { without },
         code_factor: 1,
+        transposing_loads: false,
         cache_bytes: None,
     }
 }
@@ -92,6 +93,7 @@ fn nvidia_waves(chip: &'static nvidia::Chip) -> Waves {
         // Two: each has half of the columns.
         product_instructions: if product.is_some() { 2 } else { without },
         code_factor: 4,
+        transposing_loads: true,
         // 128 for the four partitions of a multiprocessor: the width of its L1 cache.
         cache_bytes: Some(32),
     }

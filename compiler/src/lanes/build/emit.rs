@@ -407,8 +407,8 @@ impl Emitter {
     }
 
     /// Registers that matrices of LDS fill.
-    pub fn load_matrices(&mut self, at: Address, count: u32) -> Vec<Val> {
-        self.push(Op::LoadMatrices { at, count }, &vec![Ty::I32; count as usize])
+    pub fn load_matrices(&mut self, at: Address, count: u32, transposed: bool) -> Vec<Val> {
+        self.push(Op::LoadMatrices { at, count, transposed }, &vec![Ty::I32; count as usize])
     }
 
     pub fn store(&mut self, at: Address, bytes: u32, values: Vec<Val>, mask: Option<Val>) {

@@ -3,13 +3,16 @@
 //! A fragment whose words are spread so that two bits of a lane's number choose the word of 16 bytes and three the row is
 //! made of such matrices, one for each of its registers. Up to four are loaded at once, where the upper bits of the lane's
 //! number move a row's address from one matrix to the next by the same steps for all.
+//!
+//! A tile that is loaded only to be transposed is loaded as transposed matrices, whose rows lie along its other axis.
 
 use super::memory::power_of_two;
-use super::tile::{Tile, natural_pack};
+use super::tile::{Data, Tile, natural_pack};
 use super::{Builder, Result};
 use crate::lanes::ir::{Address, Space};
 use crate::lanes::layout::{Layout, Place};
-use hrx_ir::tile::{Extent, Type, Value, View};
+use hrx_ir::tile::{Access, Elem, Extent, Kernel, Op, Value, ValueDef, View};
+use std::collections::HashMap;
 
 /// Bytes of a matrix's row, which is aligned to them.
 const ROW: u32 = 16;
@@ -19,22 +22,41 @@ const WORD_BITS: [Place; 2] = [Place::Lane(0), Place::Lane(1)];
 const ROW_BITS: [Place; 3] = [Place::Lane(2), Place::Lane(3), Place::Lane(4)];
 
 impl Builder<'_> {
-    /// Loads a tile from a local view as matrices; none where its layout is not made of them.
+    /// Makes, instead of a tile that is loaded only to be transposed, the transposed one; whether that could be done.
+    pub(super) fn load_transposed(&mut self, view: View, index: &[Value], loaded: Value) -> Result<bool> {
+        let Some(&to) = self.transposed.get(&loaded) else { return Ok(false) };
+        let (ty, layout) = (self.k.ty(loaded), self.layout_of(to));
+        self.before_load(view, index, &ty.shape);
+        let Some(tile) = self.load_matrices(view, index, ty.elem, &layout, true)? else { return Ok(false) };
+        self.values.insert(to, Data::Tile(tile));
+        Ok(true)
+    }
+
+    /// Loads a tile from a local view as matrices; none where its layout is not made of them. `layout` is that of the
+    /// result, which is the tile `transposed` or as it is.
     pub(super) fn load_matrices(
         &mut self,
         view: View,
         index: &[Value],
-        ty: Type,
+        elem: Elem,
         layout: &Layout,
+        transposed: bool,
     ) -> Result<Option<Tile>> {
-        let unit = ty.elem.bytes();
-        let pack = natural_pack(ty.elem);
-        if !self.facts.matrix_loads || unit * pack != 4 || !is_of_matrices(layout, pack) {
+        let unit = elem.bytes();
+        let pack = natural_pack(elem);
+        let rank = index.len();
+        if !self.facts.matrix_loads || rank < 2 || unit * pack != 4 || !is_of_matrices(layout, pack) {
             return Ok(None);
         }
-        let strides = self.k.views[view].strides.clone();
+        let (mut strides, mut index) = (self.k.views[view].strides.clone(), index.to_vec());
+        // The axis along which a matrix's rows lie, and that within one.
+        let [along, within] = if transposed { [rank - 1, rank - 2] } else { [rank - 2, rank - 1] };
+        if transposed {
+            strides.swap(along, within);
+            index.swap(along, within);
+        }
         let mut bytes = Vec::with_capacity(strides.len());
-        for (stride, &i) in strides.iter().zip(index) {
+        for (stride, &i) in strides.iter().zip(&index) {
             let Extent::Const(n) = *stride else { return Ok(None) };
             let step = n.wrapping_mul(unit);
             if self.k.ty(i).shape.rank() > 0
@@ -44,11 +66,10 @@ impl Builder<'_> {
             }
             bytes.push(step);
         }
-        let rank = bytes.len();
-        if bytes[rank - 1] != unit || !bytes[rank - 2].is_multiple_of(ROW) {
+        if bytes[within] != unit || !bytes[along].is_multiple_of(ROW) {
             return Ok(None);
         }
-        let offsets = self.offsets(&strides, unit, index, layout)?;
+        let offsets = self.offsets(&strides, unit, &index, layout)?;
         let base = self.locals[&view];
         let places: Vec<u32> =
             offsets.registers.iter().step_by(pack as usize).map(|&(_, imm)| imm.wrapping_add(base)).collect();
@@ -56,7 +77,7 @@ impl Builder<'_> {
         let waves = layout.places().filter(|(_, _, p)| matches!(p, Place::Wave(_)));
         let mut steps: Vec<(Place, u32)> =
             waves.map(|(axis, bit, p)| (p, bytes[axis].wrapping_shl(bit as u32))).collect();
-        steps.extend((0..3).map(|bit| (Place::Lane(bit), bytes[rank - 2] << bit)));
+        steps.extend((0..3).map(|bit| (Place::Lane(bit), bytes[along] << bit)));
         let mut words = Vec::with_capacity(places.len());
         let mut rest = &places[..];
         while !rest.is_empty() {
@@ -69,10 +90,30 @@ impl Builder<'_> {
             }
             let lane = self.e.lane_sum(&steps);
             let at = Address { space: Space::Lds, uniform: offsets.uniform, lane, imm: group[0], align: ROW };
-            words.extend(self.e.load_matrices(at, count as u32));
+            words.extend(self.e.load_matrices(at, count as u32, transposed));
         }
-        Ok(Some(self.loaded(ty.elem, layout.clone(), pack, words)))
+        Ok(Some(self.loaded(elem, layout.clone(), pack, words)))
     }
+}
+
+/// What becomes of tiles that are loaded from local views, as they are, and then only transposed.
+pub(super) fn only_transposed(k: &Kernel) -> HashMap<Value, Value> {
+    let mut out = HashMap::new();
+    for data in k.insts.values() {
+        let Op::Transpose { arg } = data.op else { continue };
+        let ValueDef::Result(inst, _) = k.values[arg].def else { continue };
+        if let Op::Load { view, mask: None, .. } = k.insts[inst].op
+            && k.views[view].access == Access::Local
+        {
+            out.insert(arg, data.results[0]);
+        }
+    }
+    if !out.is_empty() {
+        let mut uses: HashMap<Value, u32> = HashMap::new();
+        k.insts.values().for_each(|data| data.op.for_each_operand(|v| *uses.entry(v).or_default() += 1));
+        out.retain(|v, _| uses.get(v) == Some(&1));
+    }
+    out
 }
 
 /// Whether words of `pack` elements lie in lanes as those of matrices do.

@@ -177,7 +177,7 @@ impl Builder<'_> {
         let (run, masks) = self.masked_run(run, mask, ty.shape, layout)?;
         if space == Space::Lds {
             self.before_load(view, index, &ty.shape);
-            if let (None, Some(tile)) = (mask, self.load_matrices(view, index, ty, layout)?) {
+            if let (None, Some(tile)) = (mask, self.load_matrices(view, index, ty.elem, layout, false)?) {
                 return Ok(Data::Tile(tile));
             }
         }

@@ -57,6 +57,8 @@ pub(super) struct Builder<'k> {
     moved: Vec<HashMap<(Value, Layout), Tile>>,
     /// Words of block headers, innermost scope last.
     headers: Vec<runs::Headers>,
+    /// Tiles of local views that are loaded only to be transposed, and what they become.
+    transposed: HashMap<Value, Value>,
     /// Where each local view lies.
     locals: HashMap<View, u32>,
     scratch_base: u32,
@@ -93,6 +95,7 @@ pub fn build(k: &Kernel, chip: impl Into<Facts>) -> std::result::Result<LaneKern
         values: HashMap::new(),
         moved: vec![HashMap::new()],
         headers: vec![HashMap::new()],
+        transposed: matrices::only_transposed(k),
         locals,
         scratch_base,
         scratch_bytes: 0,
@@ -136,6 +139,9 @@ impl Builder<'_> {
                 Op::Yield { args } => return Ok(args.clone()),
                 Op::For { bounds, inits, body } => self.for_loop(*bounds, inits, *body, &data.results)?,
                 Op::Store { view, index, value, mask } => self.store(*view, index, *value, *mask)?,
+                Op::Load { view, index, .. } if self.load_transposed(*view, index, data.results[0])? => {}
+                // A load has made it.
+                Op::Transpose { .. } if self.values.contains_key(&data.results[0]) => {}
                 op => {
                     let v = data.results[0];
                     let layout = self.layout_of(v);
@@ -173,6 +179,7 @@ impl Builder<'_> {
             Op::Bitcast { arg, to } => self.bitcast(*arg, *to, layout)?,
             Op::Broadcast { arg, .. } => self.broadcast(*arg, layout)?,
             Op::Reshape { arg, .. } => self.reshape(*arg, layout)?,
+            Op::Transpose { arg } => self.transpose(*arg, layout)?,
             Op::Concat { args, axis } => self.concat(*args, usize::from(*axis), layout)?,
             Op::Slice { arg, axis, start, .. } => self.slice(*arg, usize::from(*axis), *start, layout)?,
             Op::Repeat { arg, times } => self.repeat(*arg, *times, layout)?,

@@ -63,6 +63,22 @@ impl Builder<'_> {
         Ok(Data::Tile(self.convert_through_lds(&t, layout)))
     }
 
+    /// Registers under other names; words of elements that are no neighbours any more are made anew.
+    pub(super) fn transpose(&mut self, arg: Value, layout: &Layout) -> Result<Data> {
+        let t = match self.data_in(arg, &layout.transposed())? {
+            Data::Tile(t) => t,
+            splat => return Ok(splat),
+        };
+        let rank = layout.axes.len();
+        let place = |c: &Vec<u32>| {
+            let mut c = c.clone();
+            c.swap(rank - 2, rank - 1);
+            t.layout.register_of(&c)
+        };
+        let registers: Vec<usize> = layout.coords().iter().map(place).collect();
+        Ok(Data::Tile(t.renamed(&mut self.e, layout.clone(), &registers)))
+    }
+
     /// A layout of a part of an axis in which the parts' register bits are the whole's: the low bits that both have keep
     /// their places, the others are registers. None where a bit of the whole above them is not a register's.
     fn part_axis(whole: &Axis, extent: u32, granule: u32) -> Option<Axis> {

@@ -135,6 +135,10 @@ impl<'a> Machine<'a> {
                 let from = ty(arg).shape;
                 each_kind!(self.tile(*arg)?, d => shape::slice(d, &from, usize::from(*axis), *start, *len))
             }
+            Op::Transpose { arg } => {
+                let from = ty(arg).shape;
+                each_kind!(self.tile(*arg)?, d => shape::transpose(d, &from))
+            }
             Op::Lookup { table, arg } => Tile::ints(shape::lookup(self.ints(*arg)?, table)?),
             Op::Repeat { arg, times } => each_kind!(self.tile(*arg)?, d => shape::repeat(d, *times)),
             Op::Reduce { op, arg, axis } => {

@@ -58,6 +58,13 @@ pub(super) fn slice<T: Copy>(data: &[T], shape: &Shape, axis: usize, start: u32,
     data.chunks_exact(n * inner).flat_map(|row| row[part.clone()].iter().copied()).collect()
 }
 
+/// The last two axes exchanged.
+pub(super) fn transpose<T: Copy>(data: &[T], shape: &Shape) -> Vec<T> {
+    let [_, rows, columns] = around(shape, shape.rank() - 2);
+    let matrices = data.chunks_exact(rows * columns);
+    matrices.flat_map(|m| (0..columns).flat_map(|c| m[c..].iter().step_by(columns).copied())).collect()
+}
+
 /// Each element `times` in a row.
 pub(super) fn repeat<T: Copy>(data: &[T], times: u32) -> Vec<T> {
     data.iter().flat_map(|&x| std::iter::repeat_n(x, times as usize)).collect()

@@ -6,7 +6,7 @@
 //! concat V, V axis N                 slice V axis N from N len N   repeat V times N
 //! reduce_sum, _max, _min V axis N    load M[V, …] [mask V]         store M[V, …], V [mask V]
 //! block_codes, _values M[V, V] chunk N       block_scales, _offsets M[V, V]       block_raw M[V, V] byte N
-//! run_codes, _scales, _offsets, _values M[V, V]                lookup V in TABLE
+//! run_codes, _scales, _offsets, _values M[V, V]                lookup V in TABLE             transpose V
 //! for V in V..V step V [carry (V: type = V, …)] {                  yield [V, …]
 //! ```
 //!
@@ -20,7 +20,7 @@ use super::{Parser, Result, one_of};
 use crate::quant::{TABLES, Table};
 
 /// Operations that are not in one of the enums of [`super::super::op`].
-const OTHERS: [&str; 25] = [
+const OTHERS: [&str; 26] = [
     "const",
     "iota",
     "select",
@@ -29,6 +29,7 @@ const OTHERS: [&str; 25] = [
     "bitcast",
     "broadcast",
     "reshape",
+    "transpose",
     "concat",
     "slice",
     "repeat",
@@ -106,6 +107,7 @@ impl Parser<'_> {
             "bitcast" => Op::Bitcast { arg: self.value()?, to: ty.elem },
             "broadcast" => Op::Broadcast { arg: self.value()?, shape: ty.shape },
             "reshape" => Op::Reshape { arg: self.value()?, shape: ty.shape },
+            "transpose" => Op::Transpose { arg: self.value()? },
             "concat" => Op::Concat { args: self.values()?, axis: self.attribute("axis")? },
             "slice" => Op::Slice {
                 arg: self.value()?,

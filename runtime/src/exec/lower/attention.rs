@@ -19,8 +19,9 @@ impl Lowerer<'_> {
         };
         let KvCache { value_dim, shared, .. } = self.kv_cache(cache);
         let tokens = if self.mode == Mode::Decode { 1 } else { PREFILL_TOKENS };
-        let heads = [n_head, n_kv_head];
-        let tiling = kt::AttentionCut::choose(&self.shape, heads, [head_dim, value_dim], tokens);
+        let sizes =
+            kt::AttentionSizes { heads: n_head, kv_heads: n_kv_head, head_dim, value_dim, shared, cache: CACHE_ELEM };
+        let tiling = kt::AttentionCut::choose(&self.shape, &sizes, tokens);
         let attention = move |output| kt::Attention {
             heads: n_head,
             kv_heads: n_kv_head,
@@ -38,7 +39,7 @@ impl Lowerer<'_> {
         let (q, positions) = (self.f32(q), self.input(positions));
         let layer = self.layer(cache);
         // A program writes whole heads.
-        let forms = forms(value_dim.is_multiple_of(CHUNK));
+        let forms = forms(value_dim.is_multiple_of(CHUNK) && !matches!(tiling, kt::AttentionCut::Tile(_)));
         let operands = move |s| match s {
             Slot::NTokens => Some(Operand::RowCount(rows)),
             Slot::NCtx => Some(Operand::NCtx),

@@ -52,7 +52,7 @@ impl Lowerer<'_> {
             Mode::Logits => true,
         };
         let grouped = p.routes.filter(|_| many).and_then(|routes| {
-            let cut = kt::LinearCut::grouped(&self.shape, [n, k], weight, matrices)?;
+            let cut = kt::LinearCut::grouped(&self.shape, [n, k], weight, matrices, [p.n_expert, used])?;
             Some((cut, self.expert_rows(node, routes, p.n_expert)))
         });
         let experts = kt::Experts {
