@@ -60,6 +60,8 @@ pub enum Slot {
     Rows,
     /// `i32 [T]`: position of each token.
     Positions,
+    /// The first row of a cache that belongs to each token's sequence.
+    Firsts,
     /// Cosines of rotary angles, `f32 [T, n_rot / 2]`.
     Cos,
     /// Sines of rotary angles, `f32 [T, n_rot / 2]`.

@@ -1,8 +1,8 @@
-//! A session: one sequence of tokens with its KV cache, and the recorded programs that extend it.
+//! A session: sequences of tokens with their KV cache, and the recorded programs that extend them.
 
 use crate::device::{Buffer, Device, LaunchTime};
 use crate::error::Error;
-use crate::exec::inputs::{StepInputs, Tables};
+use crate::exec::inputs::{Place, StepInputs, Tables};
 use crate::exec::program::Bindings;
 use crate::exec::rope::RopeTables;
 use crate::exec::{Activations, Drafts, KernelStore, Program};
@@ -27,7 +27,7 @@ pub enum Outputs {
 /// How a session is made.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// Positions that the KV cache has room for; 0 for the model's training context, but at most 4096.
+    /// Positions that the KV cache has room for, in each sequence; 0 for the model's training context, but at most 4096.
     pub n_ctx: u32,
     /// The most tokens of one step; longer prompts take several.
     pub n_batch: u32,
@@ -35,21 +35,26 @@ pub struct SessionOptions {
     pub outputs: Outputs,
     /// In which form products with quantised weights read activations.
     pub activations: Activations,
+    /// How many sequences there are.
+    pub sequences: u32,
 }
 
 impl Default for SessionOptions {
     fn default() -> SessionOptions {
-        SessionOptions { n_ctx: 0, n_batch: 512, outputs: Outputs::Last, activations: Activations::F32 }
+        SessionOptions { n_ctx: 0, n_batch: 512, outputs: Outputs::Last, activations: Activations::F32, sequences: 1 }
     }
 }
 
-/// One sequence on one device.
+/// One or more sequences on one device.
+///
+/// All but [`select`](Session::select) and [`eval_each`](Session::eval_each) is about one of them, at first the first one.
+/// What a sequence gets does not depend on the others, nor on whether it is evaluated alone or with them.
 pub struct Session {
     model: Arc<ModelData>,
     device: Arc<dyn Device>,
-    /// One token at a time, where only the last output is wanted.
+    /// One token of each of some sequences.
     decode: Program,
-    /// Several tokens.
+    /// Several tokens of one.
     batch: Program,
     bindings: Bindings,
     decode_inputs: StepInputs,
@@ -61,8 +66,12 @@ pub struct Session {
     cols: u32,
     n_ctx: u32,
     n_batch: u32,
-    /// What is in the cache, in order.
-    tokens: Vec<u32>,
+    /// Rows of the caches that a sequence has.
+    room: u32,
+    /// What is in the cache of each sequence, in order.
+    sequences: Vec<Vec<u32>>,
+    /// Which one is spoken of.
+    current: usize,
     kv_bytes: u64,
     arena_bytes: u64,
 }
@@ -83,14 +92,15 @@ impl Session {
         let mut ropes = RopeTables::default();
         let (decode_tables, batch_tables) = (ropes.add(&decode.lowered().ropes), ropes.add(&batch.lowered().ropes));
         // A token has a buffer of its own, which is short.
-        let decode_inputs = StepInputs::new(&*device, &ropes, [1, 1])?;
+        let n_seq = options.sequences;
+        let decode_inputs = StepInputs::new(&*device, &ropes, [n_seq; 2])?;
         let batch_inputs = StepInputs::new(&*device, &ropes, [max_tokens, max_outputs])?;
         let bindings = Bindings {
-            n_ctx: room,
+            n_ctx: room * n_seq,
             weights: model.place(&*device)?,
             caches: graph
                 .caches()
-                .map(|(_, c)| Ok((c.layer, cache(&*device, c, room)?)))
+                .map(|(_, c)| Ok((c.layer, cache(&*device, c, room * n_seq)?)))
                 .collect::<Result<_, Error>>()?,
             conv_states: states(&*device, graph, |s| matches!(s, State::Conv(_)))?,
             recurrent: states(&*device, graph, |s| matches!(s, State::Recurrent(_)))?,
@@ -113,7 +123,9 @@ impl Session {
             cols: graph.cols(output),
             n_ctx,
             n_batch: max_tokens,
-            tokens: Vec::new(),
+            room,
+            sequences: vec![Vec::new(); n_seq as usize],
+            current: 0,
             kv_bytes,
             arena_bytes,
         };
@@ -121,17 +133,39 @@ impl Session {
         Ok(session)
     }
 
-    /// Tokens in the cache.
+    /// How many sequences there are.
+    pub fn sequences(&self) -> u32 {
+        self.sequences.len() as u32
+    }
+
+    /// Makes a sequence the one that is spoken of.
+    ///
+    /// # Errors
+    /// If there are not so many.
+    pub fn select(&mut self, sequence: u32) -> Result<(), Error> {
+        self.sequence(sequence)?;
+        self.current = sequence as usize;
+        Ok(())
+    }
+
+    /// The tokens of a sequence.
+    fn sequence(&self, sequence: u32) -> Result<&[u32], Error> {
+        let n = self.sequences();
+        let missing = || Error::Invalid(format!("there is no sequence {sequence}: the session has {n}"));
+        self.sequences.get(sequence as usize).map(Vec::as_slice).ok_or_else(missing)
+    }
+
+    /// Tokens of the sequence.
     pub fn used(&self) -> u32 {
-        self.tokens.len() as u32
+        self.tokens().len() as u32
     }
 
-    /// The tokens in the cache, in order.
+    /// The sequence's tokens, in order.
     pub fn tokens(&self) -> &[u32] {
-        &self.tokens
+        &self.sequences[self.current]
     }
 
-    /// The most tokens that the cache can hold.
+    /// The most tokens that a sequence can have.
     pub fn n_ctx(&self) -> u32 {
         self.n_ctx
     }
@@ -173,9 +207,10 @@ impl Session {
         if n == self.used() {
             return Ok(());
         }
-        self.tokens.truncate(n as usize);
+        let tokens = &mut self.sequences[self.current];
+        tokens.truncate(n as usize);
         if self.model.graph.is_recurrent() {
-            let kept = std::mem::take(&mut self.tokens);
+            let kept = std::mem::take(tokens);
             self.clear_states()?;
             if !kept.is_empty() {
                 self.eval_rows(&kept, |_| Ok(()))?;
@@ -202,15 +237,59 @@ impl Session {
         tokens: &[u32],
         mut rows: impl FnMut(&[f32]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.steps(tokens, Program::start, |session, of, wanted, ()| {
-            let mut row = std::mem::take(&mut session.row);
-            let read = (0..wanted).try_for_each(|i| {
-                read_row(&*session.device, of(session).output(), i, &mut row)?;
-                rows(&row)
-            });
-            session.row = row;
-            read
-        })
+        self.steps(tokens, Program::start, |session, of, wanted, ()| session.read_rows(of, wanted, |_, row| rows(row)))
+    }
+
+    /// Adds a token to each of some sequences, all in one step. `rows` gets each one's place in the list and its row of
+    /// output.
+    ///
+    /// # Errors
+    /// If there are none, if a sequence does not exist or comes twice or is full, or if a token is not in the vocabulary;
+    /// nothing is added then.
+    pub fn eval_each(
+        &mut self,
+        tokens: &[(u32, u32)],
+        rows: impl FnMut(usize, &[f32]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if tokens.is_empty() {
+            return Err(Error::Invalid("there are no tokens to evaluate".into()));
+        }
+        for (i, &(sequence, token)) in tokens.iter().enumerate() {
+            self.check_for(self.sequence(sequence)?.len(), &[token])?;
+            if tokens[..i].iter().any(|&(other, _)| other == sequence) {
+                return Err(Error::Invalid(format!("sequence {sequence} comes twice: a step adds one token to each")));
+            }
+        }
+        let placed: Vec<(u32, Place)> = tokens
+            .iter()
+            .map(|&(s, token)| (token, self.place(s as usize, self.sequences[s as usize].len() as u32)))
+            .collect();
+        let n = tokens.len() as u32;
+        self.decode_inputs.write(&*self.device, &self.tables, &placed, true)?;
+        self.decode.start(n, n)?;
+        tokens.iter().for_each(|&(s, token)| self.sequences[s as usize].push(token));
+        self.read_rows(|s| &s.decode, n, rows)
+    }
+
+    /// Where a position of a sequence is.
+    fn place(&self, sequence: usize, position: u32) -> Place {
+        Place { position, first: sequence as u32 * self.room }
+    }
+
+    /// Hands out the first rows that a program has written.
+    fn read_rows(
+        &mut self,
+        of: fn(&Session) -> &Program,
+        wanted: u32,
+        mut rows: impl FnMut(usize, &[f32]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut row = std::mem::take(&mut self.row);
+        let read = (0..wanted).try_for_each(|i| {
+            read_row(&*self.device, of(self).output(), i, &mut row)?;
+            rows(i as usize, &row)
+        });
+        self.row = row;
+        read
     }
 
     /// Adds tokens as [`eval_rows`](Session::eval_rows) does, launch by launch; returns the times of each step's launches.
@@ -241,13 +320,15 @@ impl Session {
             let (now, later) = rest.split_at(rest.len().min(batch));
             let n = now.len() as u32;
             let first = self.used();
+            let placed = now.iter().zip(first..).map(|(&token, p)| (token, self.place(self.current, p)));
+            let placed: Vec<(u32, Place)> = placed.collect();
             let (program, inputs) = match n {
                 1 => (&mut self.decode, &mut self.decode_inputs),
                 _ => (&mut self.batch, &mut self.batch_inputs),
             };
-            inputs.write(&*self.device, &self.tables, now, first, every)?;
+            inputs.write(&*self.device, &self.tables, &placed, every)?;
             let came = run(program, n, if every { n } else { 1 })?;
-            self.tokens.extend_from_slice(now);
+            self.sequences[self.current].extend_from_slice(now);
             let wanted = if every { n } else { u32::from(later.is_empty()) };
             after(self, if n == 1 { |s| &s.decode } else { |s| &s.batch }, wanted, came)?;
             rest = later;
@@ -278,6 +359,11 @@ impl Session {
     }
 
     pub(crate) fn check(&self, tokens: &[u32]) -> Result<(), Error> {
+        self.check_for(self.tokens().len(), tokens)
+    }
+
+    /// Whether tokens can be added to a sequence of `used`.
+    fn check_for(&self, used: usize, tokens: &[u32]) -> Result<(), Error> {
         if tokens.is_empty() {
             return Err(Error::Invalid("there are no tokens to evaluate".into()));
         }
@@ -285,10 +371,9 @@ impl Session {
         if let Some(bad) = tokens.iter().find(|&&t| t >= n_vocab) {
             return Err(Error::Invalid(format!("token {bad} is not one of the vocabulary's {n_vocab}")));
         }
-        let free = (self.n_ctx - self.used()) as usize;
-        if tokens.len() > free {
+        if tokens.len() > self.n_ctx as usize - used {
             let wanted = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
-            return Err(Error::ContextFull { n_ctx: self.n_ctx, used: self.used(), wanted });
+            return Err(Error::ContextFull { n_ctx: self.n_ctx, used: used as u32, wanted });
         }
         Ok(())
     }

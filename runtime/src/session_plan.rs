@@ -18,9 +18,9 @@ const DEFAULT_CTX: u32 = 4096;
 /// A session's programs and sizes.
 pub(crate) struct SessionPlan {
     pub(crate) drafts: Drafts,
-    /// The most tokens that the caches may hold.
+    /// The most tokens that a sequence may have.
     pub(crate) n_ctx: u32,
-    /// What they have room for, so that kernels can read whole tiles.
+    /// Rows of the caches that a sequence has, so that kernels can read whole tiles.
     pub(crate) room: u32,
     /// What it takes of the device's memory.
     pub(crate) need: Need,
@@ -35,19 +35,29 @@ impl SessionPlan {
         let graph = &model.graph;
         let n_train = model.config.n_ctx_train;
         let n_ctx = if options.n_ctx == 0 { n_train.min(DEFAULT_CTX) } else { options.n_ctx };
-        if n_ctx == 0 || options.n_batch == 0 {
-            return Err(Error::Invalid("a context and a batch have at least one token".into()));
+        let n_seq = options.sequences;
+        if n_ctx == 0 || options.n_batch == 0 || n_seq == 0 {
+            return Err(Error::Invalid("a context and a batch have at least one token, a session one sequence".into()));
         }
-        let room = n_ctx.checked_next_multiple_of(CTX_ALIGN).filter(|&n| n <= i32::MAX as u32 / 1024);
-        let room =
-            room.ok_or_else(|| Error::Invalid(format!("a context of {n_ctx} tokens is beyond what kernels index")))?;
+        if n_seq > 1 && graph.is_recurrent() {
+            return Err(Error::Invalid(format!(
+                "{n_seq} sequences: what this model keeps of a sequence is not kept by position, so a session has one"
+            )));
+        }
+        let room = n_ctx.checked_next_multiple_of(CTX_ALIGN);
+        let rows = room.and_then(|n| n.checked_mul(n_seq)).filter(|&n| n <= i32::MAX as u32 / 1024);
+        let (Some(room), Some(rows)) = (room, rows) else {
+            let of = if n_seq == 1 { String::new() } else { format!("{n_seq} times ") };
+            return Err(Error::Invalid(format!("a context of {of}{n_ctx} tokens is beyond what kernels index")));
+        };
         let n_batch = options.n_batch.min(n_ctx);
-        let drafts = Drafts::new(graph, options.outputs, n_batch, options.activations, device.target())?;
+        let drafts = Drafts::new(graph, options.outputs, [n_batch, n_seq], options.activations, device.target())?;
         let need = Need {
             weights: model.weight_bytes(device)?,
             elements: model.weight_elements(),
-            kv: kv_bytes(graph, room),
-            per_token: (kv_bytes(graph, 2 * CTX_ALIGN) - kv_bytes(graph, CTX_ALIGN)) / u64::from(CTX_ALIGN),
+            kv: kv_bytes(graph, rows),
+            per_token: (kv_bytes(graph, 2 * CTX_ALIGN) - kv_bytes(graph, CTX_ALIGN)) / u64::from(CTX_ALIGN)
+                * u64::from(n_seq),
             arena: drafts.decode.arena_bytes().max(drafts.batch.arena_bytes()),
             n_ctx,
         };

@@ -68,6 +68,15 @@ pub fn tokens(graph: &Graph, first: u32, count: u32, batch: u32) -> Work {
     work
 }
 
+/// What `count` tokens of each of some sequences have to do, one of each in a step. Weights are read once a step.
+pub fn generation(graph: &Graph, first: u32, count: u32, sequences: u32) -> Work {
+    let mut work = Work::default();
+    for i in 0..count {
+        work += step(graph, StepSize { first: first + i, tokens: sequences, outputs: sequences });
+    }
+    work
+}
+
 fn operation(graph: &Graph, op: &Op, result: Tensor, size: StepSize) -> Work {
     let rows = |t: Tensor| match graph.shape(t).rows {
         Rows::Tokens => f64::from(size.tokens),

@@ -30,7 +30,7 @@ pub fn graphs(turns: u64) -> Vec<Graph> {
 fn requests(graph: &Graph, target: &Target) -> Result<Vec<Request>, Error> {
     let mut requests = Vec::new();
     for outputs in [Outputs::Last, Outputs::Hidden] {
-        requests.extend(Drafts::new(graph, outputs, 512, Activations::F32, target)?.requests());
+        requests.extend(Drafts::new(graph, outputs, [512, 1], Activations::F32, target)?.requests());
     }
     let quantised = |l: &Linear| {
         let weights = [Some(l.weight), l.gated.as_ref().map(|g| g.up)];

@@ -26,7 +26,8 @@ fn worst_nmse(sizes: &Sizes, seed: u64, activations: Activations) -> f64 {
 
     let options = ModelOptions { cache: CacheChoice::Disabled, threads: 2, ..ModelOptions::default() };
     let opened = Model::from_gguf(gguf, &options).unwrap_or_else(|e| panic!("{sizes:?}: {e}"));
-    let session_options = SessionOptions { n_ctx: 128, n_batch: 16, outputs: Outputs::All, activations };
+    let session_options =
+        SessionOptions { n_ctx: 128, n_batch: 16, outputs: Outputs::All, activations, ..SessionOptions::default() };
     let mut session = opened.session(&session_options).unwrap_or_else(|e| panic!("{sizes:?}: {e}"));
     let mut rows: Vec<Vec<f32>> = Vec::new();
     let mut keep = |row: &[f32]| {

@@ -4,7 +4,7 @@ use hrx::exec::lower::{Buf, BufData};
 use hrx::exec::plan::{Plan, plan};
 use hrx::exec::rope::RopeTables;
 use hrx::exec::schedule::{by_stage, stages};
-use hrx::exec::{Activations, Lowered, Mode, Operand, Step, lower};
+use hrx::exec::{Activations, Lowered, Mode, Operand, Step, StepKind, lower};
 use hrx::gguf::Gguf;
 use hrx::models::ModelGraph;
 use hrx_ir::graph::{HIDDEN, LOGITS, Node, Rows};
@@ -98,7 +98,7 @@ fn every_golden_in_every_mode() {
             for (mode, shape, activations) in
                 MODES.into_iter().flat_map(|m| forms.map(|f| (m, f))).flat_map(|(m, f)| [(m, AVX2, f), (m, AVX512, f)])
             {
-                let lowered = lower(&graph, output, mode, &shape, activations);
+                let lowered = lower(&graph, output, &shape, StepKind { mode, activations, sequences: false });
                 let stages = stages(&lowered.steps);
                 check_stages(&lowered, &stages);
                 let sizes: &[[u32; 2]] =
@@ -121,7 +121,12 @@ fn kernels_of_a_golden() {
     let model = models.iter().find(|m| m.file == "gemma3-Q4_0.gguf").unwrap();
     let graph = ModelGraph::from_gguf(&Gguf::open(&golden.path(model)).unwrap()).unwrap().graph;
     for (mode, name) in [(Mode::Decode, "decode"), (Mode::Prefill, "prefill")] {
-        let lowered = lower(&graph, graph.output(LOGITS).unwrap(), mode, &AVX2, Activations::Q8);
+        let lowered = lower(
+            &graph,
+            graph.output(LOGITS).unwrap(),
+            &AVX2,
+            StepKind { mode, activations: Activations::Q8, sequences: false },
+        );
         let stages = by_stage(&stages(&lowered.steps));
         let text: Vec<String> = stages
             .iter()

@@ -11,6 +11,7 @@ pub use cut::{AttentionCut, AttentionSizes, AttentionTiling, TileAttention, Wave
 pub use join::AttentionJoin;
 
 use crate::Template;
+use crate::emit::load_index;
 use crate::facts::{Output, Real, TemplateError};
 use crate::row::{RowSink, check_output};
 use crate::slot::{Interface, Signature, Slot, declare, signature_of};
@@ -21,10 +22,13 @@ use hrx_ir::tile::{Access, Builder, Elem, Extent, Kernel, UnaryOp, Value, View};
 /// Token t, at position p = `Positions[t]`, sees the positions 0..=p, with a `window` the last `window` of them. They must
 /// have been stored before the launch.
 ///
+/// With `sequences` the cache holds several of them behind one another, and p is a row of it: the token sees rows from
+/// `Firsts[t]` on, a multiple of 64. Tokens of different sequences are in different programs then.
+///
 /// A sink is one more score of a head, without a value.
 ///
 /// Slots: NTokens; NCtx (a multiple of 64); HeadStride; for values of another size than keys ValueStride; Positions
-/// `i32 [T]`, each below NCtx, and with a [`TileAttention`] none below the one before; X: the queries `f32 [T, heads * head_dim]`; KeyCache `[kv_heads, NCtx, head_dim]`; ValueCache
+/// `i32 [T]`, each below NCtx, and with a [`TileAttention`] none below the one before; with `sequences` Firsts `i32 [T]`; X: the queries `f32 [T, heads * head_dim]`; KeyCache `[kv_heads, NCtx, head_dim]`; ValueCache
 /// `[kv_heads, NCtx, value_dim]`, where values are not the first elements of keys; both finite everywhere; with `sinks`
 /// Sinks `f32 [heads]`; Out `f32 [T, heads * value_dim]`, or OutCodes and OutScales. Where positions are cut into parts,
 /// instead of Out: PartSums `f32 [T, heads * parts, value_dim]`, each part's sums of weighed values, and PartTotals
@@ -43,6 +47,8 @@ pub struct Attention {
     pub shared: bool,
     /// Whether heads have sinks.
     pub sinks: bool,
+    /// Whether the cache holds several sequences.
+    pub sequences: bool,
     /// The cache's element type.
     pub cache: Elem,
     /// How many positions a token sees, itself included; all up to its own if absent.
@@ -65,6 +71,7 @@ const UNSEEN: f64 = -1e30;
 struct Args {
     n_tokens: Value,
     positions: View,
+    firsts: Option<View>,
     queries: View,
     keys: View,
     values: View,
@@ -85,6 +92,25 @@ enum Sink {
 }
 
 const FAMILY: &str = "attention";
+
+impl Args {
+    /// The first row of the cache that a token's sequence has.
+    fn first_row(&self, b: &mut Builder, token: Value) -> Value {
+        match self.firsts {
+            Some(firsts) => load_index(b, firsts, token),
+            None => b.index(0),
+        }
+    }
+
+    /// The first of the rows up to `position` that the token sees.
+    fn first_seen(&self, b: &mut Builder, token: Value, position: Value, window: Option<u32>) -> Value {
+        let first = self.first_row(b, token);
+        let Some(window) = window else { return first };
+        let before = b.index(i64::from(window) - 1);
+        let inside = b.sub(position, before);
+        b.max(inside, first)
+    }
+}
 
 impl Attention {
     fn sizes(&self) -> AttentionSizes {
@@ -122,6 +148,7 @@ impl Attention {
         let heads = self.kv_heads;
         let (key, value) = (self.head_dim, self.value_dim);
         let positions = i.view(Slot::Positions, Elem::I32, &[t], Access::In);
+        let firsts = self.sequences.then(|| i.view(Slot::Firsts, Elem::I32, &[t], Access::In));
         let queries = i.view(Slot::X, Elem::F32, &[t, self.heads.into(), key.into()], Access::In);
         let keys = i.cache(Slot::KeyCache, self.cache, [heads, key, key], [n_ctx, stride], Access::In);
         let values = match self.shared {
@@ -131,6 +158,7 @@ impl Attention {
         Args {
             n_tokens,
             positions,
+            firsts,
             queries,
             keys,
             values,
@@ -156,6 +184,7 @@ impl Template for Attention {
             name += &format!("{}{}", if self.shared { "_in" } else { "_v" }, self.value_dim);
         }
         name += if self.sinks { "_sinks" } else { "" };
+        name += if self.sequences { "_seqs" } else { "" };
         name += &self.tiling.tag();
         name += &format!("_scale{}", self.scale.tag());
         if let Some(w) = self.window {

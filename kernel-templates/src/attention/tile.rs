@@ -90,17 +90,20 @@ struct Sums {
 impl Tile<'_> {
     /// The positions that the tile's tokens see, from the start of a step on. Positions do not fall from token to token.
     fn range(&self, b: &mut Builder, token: Value) -> [Value; 2] {
-        let (zero, one, tokens) = (b.index(0), b.index(1), b.index(i64::from(self.t.tokens)));
+        let (one, tokens) = (b.index(1), b.index(i64::from(self.t.tokens)));
         let behind = b.add(token, tokens);
         let behind = b.min(behind, self.a.n_tokens);
         let last = b.sub(behind, one);
         let last = load_index(b, self.a.positions, last);
         let end = b.add(last, one);
-        let Some(window) = self.l.window else { return [zero, end] };
-        let first = load_index(b, self.a.positions, token);
-        let window = b.index(i64::from(window) - 1);
-        let first = b.sub(first, window);
-        let first = b.max(first, zero);
+        let first = match self.l.window {
+            Some(_) => load_index(b, self.a.positions, token),
+            None => last,
+        };
+        let first = self.a.first_seen(b, token, first, self.l.window);
+        if self.l.window.is_none() {
+            return [first, end];
+        }
         let step = b.index(i64::from(self.t.keys));
         let first = b.div(first, step);
         [b.mul(first, step), end]

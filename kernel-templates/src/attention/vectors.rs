@@ -125,14 +125,7 @@ impl Vectors<'_> {
             let line = b.index(i as i64 * i64::from(self.t.group));
             let tile = b.broadcast(position, shape);
             b.store(l.position, &[line, zero], tile, None);
-            let first = match self.l.window {
-                Some(w) => {
-                    let before = b.index(i64::from(w) - 1);
-                    let first = b.sub(position, before);
-                    b.max(first, zero)
-                }
-                None => zero,
-            };
+            let first = self.a.first_seen(b, token, position, self.l.window);
             range = Some(match range {
                 Some([lo, hi]) => [b.min(lo, first), b.max(hi, position)],
                 None => [first, position],

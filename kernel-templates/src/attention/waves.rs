@@ -73,12 +73,12 @@ struct Waves<'a> {
 impl Waves<'_> {
     /// The positions that the token sees, from the start of a step on.
     fn range(&self, b: &mut Builder) -> [Value; 2] {
-        let (zero, one) = (b.index(0), b.index(1));
+        let one = b.index(1);
         let end = b.add(self.position, one);
-        let Some(window) = self.l.window else { return [zero, end] };
-        let window = b.index(i64::from(window));
-        let first = b.sub(end, window);
-        let first = b.max(first, zero);
+        let first = self.a.first_seen(b, self.token, self.position, self.l.window);
+        if self.l.window.is_none() {
+            return [first, end];
+        }
         let step = b.index(i64::from(self.t.positions));
         let first = b.binary(BinaryOp::Div, first, step);
         [b.mul(first, step), end]

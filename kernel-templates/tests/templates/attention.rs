@@ -16,6 +16,7 @@ const BASE: Attention = Attention {
     value_dim: 16,
     shared: false,
     sinks: false,
+    sequences: false,
     cache: Elem::F16,
     window: None,
     scale: Real(0.25),
@@ -375,5 +376,40 @@ proptest! {
         let [one, two, three] = [t(1, 16), t(2, 16), t(2, 8)].map(|t| run(&a(t)));
         prop_assert_eq!(&one, &two);
         prop_assert_eq!(&one, &three);
+    }
+}
+
+/// A sequence that begins at some row of a cache, whatever lies before and behind it, has the bits of one that is alone.
+#[test]
+fn sequences_of_a_cache_do_not_see_each_other() {
+    const FIRST: usize = 64;
+    let positions: Vec<i32> = (9..25).collect();
+    let wave = |parts| WaveAttention { group: 2, positions: 8, waves: 1, parts }.into();
+    let tile = TileAttention { group: 2, tokens: 8, keys: 16, waves: 1, turned: false }.into();
+    for tiling in [TILING.into(), wave(1), wave(4), tile] {
+        for window in [None, Some(3), Some(13)] {
+            let alone = Attention { window, tiling, ..BASE };
+            let (args, _) = case(&alone, &positions, 50);
+            let moved = |data: &Data| -> Data {
+                let Data::Elems(elem, v) = data else { panic!("not a cache") };
+                let d = alone.head_dim as usize;
+                let head = |h: &[f64]| [vec![77.0; FIRST * d], h[..(N_CTX - FIRST) * d].to_vec()].concat();
+                let mut rows: Vec<Vec<f64>> = v.chunks(N_CTX * d).map(head).collect();
+                rows.iter_mut().for_each(|h| h[(FIRST + 25) * d..].fill(77.0));
+                Data::Elems(*elem, rows.concat())
+            };
+            let mut beside: Vec<(Slot, Data)> = args
+                .iter()
+                .map(|(slot, data)| match slot {
+                    Slot::KeyCache | Slot::ValueCache => (*slot, moved(data)),
+                    Slot::Positions => (*slot, i32s(&positions.iter().map(|p| p + FIRST as i32).collect::<Vec<_>>())),
+                    _ => (*slot, data.clone()),
+                })
+                .collect();
+            beside.push((Slot::Firsts, i32s(&vec![FIRST as i32; positions.len()])));
+            let one = attend(&alone, &args, &Options::exact()).elems(Slot::Out);
+            let other = attend(&Attention { sequences: true, ..alone.clone() }, &beside, &Options::exact());
+            assert_eq!(one, other.elems(Slot::Out), "{}", alone.name());
+        }
     }
 }

@@ -61,6 +61,7 @@ fn every_refusal_names_the_fact() {
         value_dim: 16,
         shared: false,
         sinks: false,
+        sequences: false,
         heads: 4,
         kv_heads: 2,
         head_dim: 16,

@@ -1,6 +1,6 @@
 //! The programs of a session before they are on a device: what kernels a model needs, without memory for it.
 
-use super::lower::{Activations, Mode};
+use super::lower::{Activations, Mode, StepKind};
 use super::program::Draft;
 use crate::error::Error;
 use crate::session::Outputs;
@@ -13,9 +13,9 @@ const OUTPUT_BATCH: u32 = 32;
 
 /// The two programs of a session.
 pub struct Drafts {
-    /// One token at a time, where only the last output is wanted.
+    /// One token of each of some sequences.
     pub decode: Draft,
-    /// Several tokens.
+    /// Several tokens of one.
     pub batch: Draft,
     /// The graph's output that both compute.
     pub output: Tensor,
@@ -26,14 +26,14 @@ pub struct Drafts {
 }
 
 impl Drafts {
-    /// Lowers a model's graph for steps of up to `n_batch` tokens.
+    /// Lowers a model's graph for steps of up to `n_batch` tokens of one of `n_seq` sequences, or one token of each.
     ///
     /// # Errors
     /// If the graph has no such output, or the target reads no activations of this form.
     pub fn new(
         graph: &Graph,
         outputs: Outputs,
-        n_batch: u32,
+        [n_batch, n_seq]: [u32; 2],
         activations: Activations,
         target: &Target,
     ) -> Result<Drafts, Error> {
@@ -44,8 +44,9 @@ impl Drafts {
             Outputs::Last => (Mode::Prefill, [n_batch, 1]),
             Outputs::All | Outputs::Hidden => (Mode::Logits, [n_batch.min(OUTPUT_BATCH); 2]),
         };
-        let decode = Draft::new(graph, output, Mode::Decode, &shape, activations, [1, 1]);
-        let batch = Draft::new(graph, output, mode, &shape, activations, [max_tokens, max_outputs]);
+        let steps = |mode| StepKind { mode, activations, sequences: n_seq > 1 };
+        let decode = Draft::new(graph, output, &shape, steps(Mode::Decode), [n_seq; 2]);
+        let batch = Draft::new(graph, output, &shape, steps(mode), [max_tokens, max_outputs]);
         Ok(Drafts { decode, batch, output, max_tokens, max_outputs })
     }
 

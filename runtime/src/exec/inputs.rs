@@ -25,9 +25,19 @@ pub struct StepInputs {
     bytes: Vec<u8>,
     tokens: Part,
     positions: Part,
+    firsts: Part,
     rows: Part,
     ropes: Vec<[Part; 2]>,
     scales: Vec<Part>,
+}
+
+/// Where a token is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Its position in its sequence.
+    pub position: u32,
+    /// The first row of the caches that the sequence has.
+    pub first: u32,
 }
 
 /// Bytes of the buffer.
@@ -60,11 +70,11 @@ impl StepInputs {
             end = (end + part.len).next_multiple_of(ALIGN);
             part
         };
-        let (tokens, positions, rows) = (part(max_tokens), part(max_tokens), part(max_outputs));
+        let [tokens, positions, firsts, rows] = [max_tokens, max_tokens, max_tokens, max_outputs].map(&mut part);
         let ropes = tables.specs().iter().map(|s| [0; 2].map(|_| part(max_tokens * (s.n_rot / 2)))).collect();
         let scales = tables.scales().iter().map(|_| part(max_tokens)).collect();
         let buffer = device.alloc(end as u64, "inputs")?;
-        Ok(StepInputs { buffer, bytes: vec![0; end], tokens, positions, rows, ropes, scales })
+        Ok(StepInputs { buffer, bytes: vec![0; end], tokens, positions, firsts, rows, ropes, scales })
     }
 
     fn part(&self, part: Part) -> Buffer {
@@ -80,6 +90,11 @@ impl StepInputs {
         })
     }
 
+    /// Where the first rows of tokens' sequences are.
+    pub fn firsts(&self) -> Buffer {
+        self.part(self.firsts)
+    }
+
     /// Where the cosines and sines of a table are.
     pub fn rope(&self, table: usize) -> [Buffer; 2] {
         self.ropes[table].map(|part| self.part(part))
@@ -90,8 +105,7 @@ impl StepInputs {
         self.part(self.scales[table])
     }
 
-    /// Writes those of a step: tokens at the positions from `first` on; the rows of all of them are wanted, or that of the
-    /// last.
+    /// Writes those of a step: tokens with their places; the rows of all of them are wanted, or that of the last.
     ///
     /// # Errors
     /// If the device fails.
@@ -99,15 +113,16 @@ impl StepInputs {
         &mut self,
         device: &dyn Device,
         tables: &Tables,
-        tokens: &[u32],
-        first: u32,
+        tokens: &[(u32, Place)],
         every: bool,
     ) -> Result<(), DeviceError> {
         let n = tokens.len() as i32;
-        let positions: Vec<i32> = (first as i32..first as i32 + n).collect();
+        let positions: Vec<i32> = tokens.iter().map(|(_, at)| at.position as i32).collect();
         let rows = if every { 0..n } else { n - 1..n };
-        self.tokens.write(&mut self.bytes, tokens.iter().map(|t| t.to_le_bytes()));
-        self.positions.write(&mut self.bytes, positions.iter().map(|p| p.to_le_bytes()));
+        self.tokens.write(&mut self.bytes, tokens.iter().map(|(t, _)| t.to_le_bytes()));
+        // Kernels know rows of the caches; only what is made of positions here knows where a sequence begins.
+        self.positions.write(&mut self.bytes, tokens.iter().map(|(_, at)| (at.first + at.position).to_le_bytes()));
+        self.firsts.write(&mut self.bytes, tokens.iter().map(|(_, at)| at.first.to_le_bytes()));
         self.rows.write(&mut self.bytes, rows.map(i32::to_le_bytes));
         let (mut cos, mut sin) = (Vec::new(), Vec::new());
         for (table, [cos_part, sin_part]) in tables.frequencies.iter().zip(&self.ropes) {

@@ -8,7 +8,7 @@
 //!
 //! * [`mod@lower`]: chooses kernels, fuses neighbours into them, and negotiates the form in which each activation is stored:
 //!   consumers say what they read, producers write it.
-//! * [`schedule`]: a step's stage follows from what it reads. Steps of one stage run side by side.
+//! * [`schedule`]: a step's stage follows from what it reads. StepKind of one stage run side by side.
 //! * [`plan`]: buffers whose lifetimes do not meet share memory.
 //! * [`objects`]: kernels to objects, from the cache or the compiler.
 //! * [`machine_code`]: objects to machine code, where the device's driver makes that.
@@ -32,7 +32,7 @@ pub mod schedule;
 
 pub use drafts::Drafts;
 pub use kernels::{KernelReport, KernelStats, KernelStore};
-pub use lower::{Activations, Lowered, Mode, Operand, Step, lower};
+pub use lower::{Activations, Lowered, Mode, Operand, Step, StepKind, lower};
 pub use model_kernels::{ModelKernel, model_kernels};
 pub use objects::{KernelCache, KernelObject, Objects, Warn};
 pub use program::{Draft, Program};

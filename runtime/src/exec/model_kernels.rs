@@ -32,7 +32,7 @@ pub struct ModelKernel {
 /// # Errors
 /// If a template refuses its facts.
 pub fn model_kernels(graph: &Graph, target: &Target) -> Result<Vec<ModelKernel>, Error> {
-    let drafts = Drafts::new(graph, Outputs::Last, BATCH, Activations::default(), target)?;
+    let drafts = Drafts::new(graph, Outputs::Last, [BATCH, 1], Activations::default(), target)?;
     let mut found: Vec<ModelKernel> = Vec::new();
     let mut at: HashMap<Request, usize> = HashMap::new();
     let decode = drafts.decode.requests().into_iter().map(|r| (r, [1, 0]));

@@ -2,7 +2,7 @@
 
 use super::inputs::StepInputs;
 use super::kernels::KernelStore;
-use super::lower::{Activations, Lowered, Mode, Operand, lower};
+use super::lower::{Lowered, Operand, StepKind, lower};
 use super::plan::{Plan, plan};
 use super::rope::TableIndices;
 use super::schedule::{by_stage, stages};
@@ -27,7 +27,7 @@ pub struct Draft {
 
 /// Where the operands of steps are, but for [inputs](StepInputs). All steps of a session use the same.
 pub struct Bindings {
-    /// Positions that caches have room for.
+    /// Rows of the caches: the positions that all sequences have room for.
     pub n_ctx: u32,
     /// Weights by tensor.
     pub weights: HashMap<Tensor, Buffer>,
@@ -46,12 +46,11 @@ impl Draft {
     pub fn new(
         graph: &Graph,
         output: Tensor,
-        mode: Mode,
         shape: &TargetShape,
-        activations: Activations,
+        of: StepKind,
         [max_tokens, max_outputs]: [u32; 2],
     ) -> Draft {
-        let lowered = lower(graph, output, mode, shape, activations);
+        let lowered = lower(graph, output, shape, of);
         let stages = stages(&lowered.steps);
         let plan = plan(&lowered, &stages, max_tokens, max_outputs);
         Draft { lowered, stages, plan, max_tokens, max_outputs }
@@ -96,6 +95,7 @@ impl Draft {
             Operand::HeadStride(head_dim) => Arg::I32((bindings.n_ctx * head_dim) as i32),
             Operand::Weight(t) => Arg::Buffer(bindings.weights[&t].clone()),
             Operand::Input(i) => Arg::Buffer(inputs.input(i)),
+            Operand::Firsts => Arg::Buffer(inputs.firsts()),
             Operand::Cos(i) => Arg::Buffer(inputs.rope(tables.ropes[i])[0].clone()),
             Operand::Sin(i) => Arg::Buffer(inputs.rope(tables.ropes[i])[1].clone()),
             Operand::Keys(layer) => Arg::Buffer(bindings.caches[&layer][0].clone()),

@@ -27,8 +27,13 @@ impl Feeding {
 /// # Errors
 /// If the session can't be made or run.
 pub fn logits(model: &Model, n_ctx: u32, tokens: &[u32], feeding: &Feeding) -> Result<Matrix, Error> {
-    let options =
-        SessionOptions { n_ctx, n_batch: feeding.n_batch, outputs: Outputs::All, activations: feeding.activations };
+    let options = SessionOptions {
+        n_ctx,
+        n_batch: feeding.n_batch,
+        outputs: Outputs::All,
+        activations: feeding.activations,
+        ..SessionOptions::default()
+    };
     let mut session = model.session(&options)?;
     let mut data = Vec::with_capacity(tokens.len() * session.cols() as usize);
     let mut keep = |row: &[f32]| {

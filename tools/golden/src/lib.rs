@@ -5,6 +5,7 @@ pub mod anchors;
 pub mod feeding;
 pub mod golden;
 pub mod logits;
+pub mod together;
 pub mod turns;
 
 pub use feeding::Feeding;

@@ -52,6 +52,11 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(1..=65536))]
     batch_size: Vec<u32>,
 
+    /// Sequences that are generated together: each value is a test for each value of -n
+    #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..=1024))]
+    sequences: Vec<u32>,
+
     /// How often each test is measured
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub repetitions: u32,
@@ -74,7 +79,7 @@ pub struct Args {
     pub activations: hrx::exec::Activations,
 
     /// Time kernels as well, in steps of their own: a table behind the others (a field of the JSON forms) with time by kernel,
-    /// launches, and time between them
+    /// launches, and time between them; of tests with one sequence
     #[arg(long)]
     pub profile: bool,
 
@@ -154,9 +159,11 @@ impl Args {
         let mut tests = Vec::new();
         for &n_depth in &self.n_depth {
             for &n_batch in &self.batch_size {
-                let test = Test { n_prompt: 0, n_gen: 0, n_depth, n_batch };
+                let test = Test { n_prompt: 0, n_gen: 0, n_depth, n_batch, n_seq: 1 };
                 tests.extend(self.n_prompt.iter().map(|&n_prompt| Test { n_prompt, ..test }));
-                tests.extend(self.n_gen.iter().map(|&n_gen| Test { n_gen, ..test }));
+                for &n_seq in &self.sequences {
+                    tests.extend(self.n_gen.iter().map(|&n_gen| Test { n_gen, n_seq, ..test }));
+                }
             }
         }
         tests.retain(|test| test.tokens() > 0);

@@ -7,7 +7,7 @@ use hrx::exec::Activations;
 use hrx::{Model, ModelOptions};
 use hrx_golden::golden::Golden;
 use hrx_golden::logits::Comparison;
-use hrx_golden::{Feeding, anchors, feeding, golden};
+use hrx_golden::{Feeding, anchors, feeding, golden, together};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -37,6 +37,11 @@ pub struct Args {
     #[arg(long, value_name = "f32|q8", default_value = "f32")]
     activations: Activations,
 
+    /// Instead of comparing with reference logits, generate from eight prompts, each alone and then so many of them at a
+    /// time, and hold the logits to those alone, to the bit; models that keep states other than a KV cache are left out
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=8))]
+    sequences: Vec<u32>,
+
     /// Threads of the CPU; 0 for one a processor
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -52,6 +57,17 @@ pub struct Args {
     /// Compile all kernels, and keep none
     #[arg(long, conflicts_with = "cache_dir")]
     no_cache: bool,
+}
+
+impl Args {
+    fn model_options(&self) -> ModelOptions {
+        ModelOptions {
+            device: self.device.clone(),
+            threads: self.threads,
+            cache: cache(self.cache_dir.as_ref(), self.no_cache),
+            ..ModelOptions::default()
+        }
+    }
 }
 
 /// The forms of the report.
@@ -101,6 +117,9 @@ pub fn run(args: &Args, out: &mut impl Write) -> Result<ExitCode, Failure> {
     if models.is_empty() {
         return Err(Failure::NoGolden(args.only.join(" or ")));
     }
+    if !args.sequences.is_empty() {
+        return together(args, &set, &models, out);
+    }
     if args.output == Form::Md {
         out.write_all(HEADER.as_bytes())?;
     }
@@ -119,6 +138,50 @@ pub fn run(args: &Args, out: &mut impl Write) -> Result<ExitCode, Failure> {
     }
     if args.output == Form::Md {
         writeln!(out, "\n{} models, {} failed; device {}", models.len(), failed, args.device)?;
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What came of the sequences of one model.
+#[derive(Debug, Serialize)]
+struct Together {
+    /// Its name.
+    model: String,
+    /// How many sequences were evaluated together.
+    sequences: Vec<u32>,
+    /// Rows of logits that are not those of the sequence alone, or why the model did not run.
+    failures: Vec<String>,
+}
+
+/// Holds the sequences of all models to what each gets alone.
+fn together(args: &Args, set: &Golden, models: &[golden::Model], out: &mut impl Write) -> Result<ExitCode, Failure> {
+    let groups: Vec<usize> = args.sequences.iter().map(|&n| n as usize).collect();
+    let (mut held, mut failed) = (0, 0);
+    for model in models {
+        let opened = Model::open(set.path(model), &args.model_options());
+        if opened.as_ref().is_ok_and(|m| m.graph().is_recurrent()) {
+            continue;
+        }
+        let failures = match opened.and_then(|m| together::differences(&m, &groups, args.activations)) {
+            Ok(found) => found.iter().map(|d| d.to_string()).collect(),
+            Err(e) => vec![e.to_string().replace('\n', "; ")],
+        };
+        held += 1;
+        failed += usize::from(!failures.is_empty());
+        let row = Together { model: model.name().into(), sequences: args.sequences.clone(), failures };
+        match args.output {
+            Form::Jsonl => writeln!(out, "{}", serde_json::to_string(&row).map_err(std::io::Error::from)?)?,
+            Form::Md => {
+                writeln!(out, "| {:30} | {:4} |", row.model, if row.failures.is_empty() { "ok" } else { "FAIL" })?;
+                row.failures.iter().try_for_each(|failure| writeln!(out, "|   {failure}"))?;
+            }
+        }
+        out.flush()?;
+    }
+    if args.output == Form::Md {
+        let groups: Vec<String> = args.sequences.iter().map(u32::to_string).collect();
+        let groups = groups.join(", ");
+        writeln!(out, "\n{held} models, {groups} sequences at a time, {failed} failed; device {}", args.device)?;
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -145,12 +208,7 @@ fn write_row(row: &Row, out: &mut impl Write) -> std::io::Result<()> {
 fn judge(args: &Args, set: &Golden, model: &golden::Model) -> Result<Row, Failure> {
     let reference = set.logits(model)?;
     let start = Instant::now();
-    let options = ModelOptions {
-        device: args.device.clone(),
-        threads: args.threads,
-        cache: cache(args.cache_dir.as_ref(), args.no_cache),
-        ..ModelOptions::default()
-    };
+    let options = args.model_options();
     let mut device = args.device.clone();
     let ran = Model::open(set.path(model), &options).and_then(|opened| {
         device = opened.kernels().device().info().name;

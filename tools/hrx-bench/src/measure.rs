@@ -19,17 +19,27 @@ pub struct Test {
     pub n_depth: u32,
     /// The most tokens of a step.
     pub n_batch: u32,
+    /// Sequences that are generated together, each so many tokens.
+    pub n_seq: u32,
 }
 
 impl Test {
-    /// Tokens whose time is measured.
-    pub fn tokens(&self) -> u32 {
+    /// Tokens of a sequence whose time is measured.
+    pub fn of_sequence(&self) -> u32 {
         self.n_prompt.max(self.n_gen)
     }
 
-    /// Its name, as in llama-bench's table: `pp512`, `tg128 @ d1024`.
+    /// Tokens whose time is measured.
+    pub fn tokens(&self) -> u32 {
+        self.of_sequence() * self.n_seq
+    }
+
+    /// Its name, as in llama-bench's table: `pp512`, `tg128 @ d1024`; of several sequences `tg128 x4`.
     pub fn name(&self) -> String {
-        let name = if self.n_gen > 0 { format!("tg{}", self.n_gen) } else { format!("pp{}", self.n_prompt) };
+        let mut name = if self.n_gen > 0 { format!("tg{}", self.n_gen) } else { format!("pp{}", self.n_prompt) };
+        if self.n_seq > 1 {
+            name += &format!(" x{}", self.n_seq);
+        }
         if self.n_depth > 0 { format!("{name} @ d{}", self.n_depth) } else { name }
     }
 }
@@ -65,33 +75,37 @@ pub struct How {
 /// If the tokens don't fit the device's memory or the device fails.
 pub fn run(model: &Model, test: &Test, how: How) -> Result<Samples, Error> {
     let How { activations, repetitions, warm_up, profile } = how;
-    let n = u64::from(test.tokens()) + u64::from(test.n_depth);
+    let n = u64::from(test.of_sequence()) + u64::from(test.n_depth);
     let n_ctx = u32::try_from(n).map_err(|_| Error::Invalid(format!("{n} tokens are more than a context holds")))?;
-    let mut session =
-        model.session(&SessionOptions { n_ctx, n_batch: test.n_batch, activations, ..SessionOptions::default() })?;
+    let (n_batch, sequences) = (test.n_batch, test.n_seq);
+    let options = SessionOptions { n_ctx, n_batch, activations, sequences, ..SessionOptions::default() };
+    let mut session = model.session(&options)?;
     let mut random = Random(SEED);
     let n_vocab = u64::from(model.config().n_vocab);
     let mut ids = |n: u32| -> Vec<u32> { (0..n).map(|_| (random.next() % n_vocab) as u32).collect() };
-    let (depth, tokens) = (ids(test.n_depth), ids(test.tokens()));
+    let (depth, tokens) = (ids(test.n_depth), ids(test.of_sequence()));
 
     let start = SystemTime::now();
     if warm_up {
         // All of a prompt, since its length decides which kernels run; one token of a generation.
         let few = if test.n_gen > 0 { &tokens[..1] } else { &tokens[..] };
         step(&mut session, test, few)?;
-        session.truncate(0)?;
+        cut_back(&mut session, 0)?;
     }
     if !depth.is_empty() {
-        session.eval(&depth)?;
+        for sequence in 0..test.n_seq {
+            session.select(sequence)?;
+            session.eval(&depth)?;
+        }
     }
     let mut times = Vec::with_capacity(repetitions as usize);
     for _ in 0..repetitions {
         let begin = Instant::now();
         step(&mut session, test, &tokens)?;
         times.push(begin.elapsed());
-        session.truncate(test.n_depth)?;
+        cut_back(&mut session, test.n_depth)?;
     }
-    let steps = if profile { Some(profiled(&mut session, test, &tokens)?) } else { None };
+    let steps = if profile && test.n_seq == 1 { Some(profiled(&mut session, test, &tokens)?) } else { None };
     Ok(Samples { start, times, launches: session.decode_launches().0, steps })
 }
 
@@ -119,7 +133,23 @@ fn profiled(session: &mut Session, test: &Test, tokens: &[u32]) -> Result<Steps,
     Ok(Steps { launches, replayed })
 }
 
+/// Cuts all sequences back to so many tokens.
+fn cut_back(session: &mut Session, n: u32) -> Result<(), Error> {
+    (0..session.sequences()).try_for_each(|sequence| {
+        session.select(sequence)?;
+        session.truncate(n)
+    })
+}
+
 fn step(session: &mut Session, test: &Test, tokens: &[u32]) -> Result<(), Error> {
+    if test.n_seq > 1 {
+        // Each sequence gets another token, so that experts are not all the same.
+        let of = |sequence: u32, i: usize| tokens[(i + sequence as usize) % tokens.len()];
+        return (0..tokens.len()).try_for_each(|i| {
+            let each: Vec<(u32, u32)> = (0..test.n_seq).map(|s| (s, of(s, i))).collect();
+            session.eval_each(&each, |_, _| Ok(()))
+        });
+    }
     // The logits are read, but nobody wants to keep them.
     let mut eval = |tokens: &[u32]| session.eval_rows(tokens, |_| Ok(()));
     if test.n_gen == 0 {

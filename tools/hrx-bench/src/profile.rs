@@ -206,7 +206,7 @@ mod tests {
         let step = vec![launch("a", 0, 0, 10), launch("b", 1, 12, 42), launch("a", 2, 45, 65)];
         let replayed = vec![Duration::from_micros(70); 3];
         let steps = Steps { launches: vec![step.clone(), step], replayed };
-        let test = Test { n_prompt: 0, n_gen: 8, n_depth: 0, n_batch: 512 };
+        let test = Test { n_prompt: 0, n_gen: 8, n_depth: 0, n_batch: 512, n_seq: 1 };
         let p = Profile::new(&test, "tg8".into(), &steps);
         assert_eq!((p.steps, p.launches, p.stages, p.tokens), (2, 3.0, 3.0, 1.0));
         assert_eq!((p.kernels_us, p.gaps_us, p.step_us, p.outside_us), (60.0, 5.0, 70.0, 10.0));

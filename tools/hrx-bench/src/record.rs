@@ -41,6 +41,8 @@ pub struct Record {
     pub n_prompt: u32,
     /// Tokens evaluated one at a time.
     pub n_gen: u32,
+    /// Sequences that are generated together.
+    pub n_seq: u32,
     /// Tokens in the context before.
     pub n_depth: u32,
     /// When the test began: UTC, RFC 3339.
@@ -110,8 +112,10 @@ impl Record {
         let samples_ts: Vec<f64> = samples_ns.iter().map(speed).collect();
         let times: Vec<f64> = samples_ns.iter().map(|&ns| ns as f64).collect();
         let cache = hrx::exec::lower::CACHE_ELEM.name();
-        let batch = if test.n_gen > 0 { 1 } else { test.n_batch };
-        let work = hrx::work::tokens(model.graph(), test.n_depth, test.tokens(), batch);
+        let work = match test.n_gen {
+            0 => hrx::work::tokens(model.graph(), test.n_depth, test.n_prompt, test.n_batch),
+            n => hrx::work::generation(model.graph(), test.n_depth, n, test.n_seq),
+        };
         let per_token = |all: f64| all / f64::from(test.tokens().max(1));
         let median_ts = median(&samples_ts).unwrap_or(0.0);
         let (bytes_per_token, ops_per_token) = (per_token(work.bytes()), per_token(work.operations));
@@ -133,6 +137,7 @@ impl Record {
             type_v: cache,
             n_prompt: test.n_prompt,
             n_gen: test.n_gen,
+            n_seq: test.n_seq,
             n_depth: test.n_depth,
             test_time: utc(samples.start),
             avg_ns: mean(&times).round() as u64,
@@ -161,8 +166,8 @@ impl Record {
 
     /// The test's name.
     pub fn test(&self) -> String {
-        let (n_prompt, n_gen, n_depth, n_batch) = (self.n_prompt, self.n_gen, self.n_depth, self.n_batch);
-        Test { n_prompt, n_gen, n_depth, n_batch }.name()
+        let &Record { n_prompt, n_gen, n_depth, n_batch, n_seq, .. } = self;
+        Test { n_prompt, n_gen, n_depth, n_batch, n_seq }.name()
     }
 }
 

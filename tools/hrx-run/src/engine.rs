@@ -296,6 +296,7 @@ pub fn session_options(args: &Args, model: &Model) -> SessionOptions {
         n_batch: args.batch_size,
         outputs: if args.logits.is_some() { Outputs::All } else { Outputs::Last },
         activations: args.activations,
+        sequences: 1,
     }
 }
 

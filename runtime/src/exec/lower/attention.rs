@@ -21,6 +21,7 @@ impl Lowerer<'_> {
         let tokens = if self.mode == Mode::Decode { 1 } else { PREFILL_TOKENS };
         let sizes =
             kt::AttentionSizes { heads: n_head, kv_heads: n_kv_head, head_dim, value_dim, shared, cache: CACHE_ELEM };
+        let sequences = self.sequences;
         let tiling = kt::AttentionCut::choose(&self.shape, &sizes, tokens);
         let attention = move |output| kt::Attention {
             heads: n_head,
@@ -29,6 +30,7 @@ impl Lowerer<'_> {
             value_dim,
             shared,
             sinks: sinks.is_some(),
+            sequences,
             cache: CACHE_ELEM,
             window,
             scale: Real(scale),
@@ -46,6 +48,7 @@ impl Lowerer<'_> {
             Slot::HeadStride => Some(Operand::HeadStride(head_dim)),
             Slot::ValueStride => Some(Operand::HeadStride(value_dim)),
             Slot::Positions => Some(positions),
+            Slot::Firsts => Some(Operand::Firsts),
             Slot::X => Some(Operand::Buf(q)),
             Slot::Sinks => sinks.map(Operand::Weight),
             Slot::KeyCache => Some(Operand::Keys(layer)),

@@ -1,4 +1,4 @@
-//! Steps that share a launch, on chips that have waves.
+//! StepKind that share a launch, on chips that have waves.
 
 use super::super::schedule::stages;
 use super::{Operand, Step};
@@ -7,7 +7,7 @@ use hrx_templates::{Group, GroupClass, Request, Waves};
 /// The most kernels of one launch: code that nobody waits for long, and arguments that registers hold.
 const MOST: usize = 4;
 
-/// Puts steps of one stage that suit one another into one launch each. Steps are in order of their stages then.
+/// Puts steps of one stage that suit one another into one launch each. StepKind are in order of their stages then.
 pub(super) fn group(steps: Vec<Step>, waves: &Waves) -> Vec<Step> {
     // Where a product of tiles is many instructions, code of several such kernels spills registers.
     let has_matrix_unit = waves.product_instructions <= 2;

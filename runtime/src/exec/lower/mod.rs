@@ -49,6 +49,8 @@ pub enum Operand {
     Weight(Tensor),
     /// An input of the step.
     Input(Input),
+    /// The first row of the caches that each token's sequence has.
+    Firsts,
     /// Cosines of a rope table.
     Cos(usize),
     /// Sines of a rope table.
@@ -143,13 +145,25 @@ pub const CACHE_ELEM: Elem = Elem::F16;
 /// Tokens of a launch for which prefill kernels are cut.
 const PREFILL_TOKENS: u32 = 64;
 
+/// What steps a graph is lowered for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StepKind {
+    /// Which kind of steps.
+    pub mode: Mode,
+    /// The form in which products with quantised weights read activations.
+    pub activations: Activations,
+    /// Whether caches hold several sequences.
+    pub sequences: bool,
+}
+
 /// Lowers the part of a graph that its output `output` needs. Whether the kernels asked for exist is for their templates
 /// to say.
-pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape, activations: Activations) -> Lowered {
+pub fn lower(graph: &Graph, output: Tensor, shape: &TargetShape, of: StepKind) -> Lowered {
+    let mode = of.mode;
     // Tiles for matrix units are made of f32 rows.
     let activations = match shape.waves {
         Some(_) if mode != Mode::Decode => Activations::F32,
-        _ => activations,
+        _ => of.activations,
     };
     let needed = needed_nodes(graph, output);
     let fusion = Fusion::find(graph, &needed, output, activations.form());
@@ -157,6 +171,7 @@ pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape, act
         graph,
         output,
         mode,
+        sequences: of.sequences,
         shape: *shape,
         activations: activations.form(),
         parts: fusion.parts,
@@ -203,6 +218,7 @@ struct Lowerer<'g> {
     graph: &'g Graph,
     output: Tensor,
     mode: Mode,
+    sequences: bool,
     shape: TargetShape,
     /// The form in which products with quantised weights read activations.
     activations: Output,
