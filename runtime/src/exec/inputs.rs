@@ -25,6 +25,7 @@ pub struct StepInputs {
     bytes: Vec<u8>,
     tokens: Part,
     positions: Part,
+    cache_rows: Part,
     firsts: Part,
     rows: Part,
     ropes: Vec<[Part; 2]>,
@@ -70,11 +71,12 @@ impl StepInputs {
             end = (end + part.len).next_multiple_of(ALIGN);
             part
         };
-        let [tokens, positions, firsts, rows] = [max_tokens, max_tokens, max_tokens, max_outputs].map(&mut part);
+        let [tokens, positions, cache_rows, firsts] = [max_tokens; 4].map(&mut part);
+        let rows = part(max_outputs);
         let ropes = tables.specs().iter().map(|s| [0; 2].map(|_| part(max_tokens * (s.n_rot / 2)))).collect();
         let scales = tables.scales().iter().map(|_| part(max_tokens)).collect();
         let buffer = device.alloc(end as u64, "inputs")?;
-        Ok(StepInputs { buffer, bytes: vec![0; end], tokens, positions, firsts, rows, ropes, scales })
+        Ok(StepInputs { buffer, bytes: vec![0; end], tokens, positions, cache_rows, firsts, rows, ropes, scales })
     }
 
     fn part(&self, part: Part) -> Buffer {
@@ -88,6 +90,11 @@ impl StepInputs {
             Input::Positions => self.positions,
             Input::OutputRows => self.rows,
         })
+    }
+
+    /// Where the rows of the caches that tokens' positions are.
+    pub fn cache_rows(&self) -> Buffer {
+        self.part(self.cache_rows)
     }
 
     /// Where the first rows of tokens' sequences are.
@@ -120,8 +127,8 @@ impl StepInputs {
         let positions: Vec<i32> = tokens.iter().map(|(_, at)| at.position as i32).collect();
         let rows = if every { 0..n } else { n - 1..n };
         self.tokens.write(&mut self.bytes, tokens.iter().map(|(t, _)| t.to_le_bytes()));
-        // Kernels know rows of the caches; only what is made of positions here knows where a sequence begins.
-        self.positions.write(&mut self.bytes, tokens.iter().map(|(_, at)| (at.first + at.position).to_le_bytes()));
+        self.positions.write(&mut self.bytes, positions.iter().map(|p| p.to_le_bytes()));
+        self.cache_rows.write(&mut self.bytes, tokens.iter().map(|(_, at)| (at.first + at.position).to_le_bytes()));
         self.firsts.write(&mut self.bytes, tokens.iter().map(|(_, at)| at.first.to_le_bytes()));
         self.rows.write(&mut self.bytes, rows.map(i32::to_le_bytes));
         let (mut cos, mut sin) = (Vec::new(), Vec::new());

@@ -95,6 +95,7 @@ impl Draft {
             Operand::HeadStride(head_dim) => Arg::I32((bindings.n_ctx * head_dim) as i32),
             Operand::Weight(t) => Arg::Buffer(bindings.weights[&t].clone()),
             Operand::Input(i) => Arg::Buffer(inputs.input(i)),
+            Operand::CacheRows => Arg::Buffer(inputs.cache_rows()),
             Operand::Firsts => Arg::Buffer(inputs.firsts()),
             Operand::Cos(i) => Arg::Buffer(inputs.rope(tables.ropes[i])[0].clone()),
             Operand::Sin(i) => Arg::Buffer(inputs.rope(tables.ropes[i])[1].clone()),

@@ -12,7 +12,7 @@ impl Lowerer<'_> {
         let graph = self.graph;
         let t = graph.result(node);
         let rows = self.rows(t);
-        let Op::Attention { q, positions, cache, n_head, sinks, n_kv_head, head_dim, scale, window, softcap } =
+        let Op::Attention { q, cache, n_head, sinks, n_kv_head, head_dim, scale, window, softcap, .. } =
             *graph.op(node)
         else {
             return;
@@ -38,7 +38,7 @@ impl Lowerer<'_> {
             output,
             tiling,
         };
-        let (q, positions) = (self.f32(q), self.input(positions));
+        let q = self.f32(q);
         let layer = self.layer(cache);
         // A program writes whole heads.
         let forms = forms(value_dim.is_multiple_of(CHUNK) && !matches!(tiling, kt::AttentionCut::Tile(_)));
@@ -47,7 +47,7 @@ impl Lowerer<'_> {
             Slot::NCtx => Some(Operand::NCtx),
             Slot::HeadStride => Some(Operand::HeadStride(head_dim)),
             Slot::ValueStride => Some(Operand::HeadStride(value_dim)),
-            Slot::Positions => Some(positions),
+            Slot::Positions => Some(Operand::CacheRows),
             Slot::Firsts => Some(Operand::Firsts),
             Slot::X => Some(Operand::Buf(q)),
             Slot::Sinks => sinks.map(Operand::Weight),
@@ -121,9 +121,8 @@ impl Lowerer<'_> {
     }
 
     /// Keys and values into the cache, keys rotated on the way where the rotation is a part.
-    pub(super) fn kv_store(&mut self, node: Node, k: Tensor, v: Option<Tensor>, [positions, cache]: [Tensor; 2]) {
+    pub(super) fn kv_store(&mut self, node: Node, k: Tensor, v: Option<Tensor>, cache: Tensor) {
         let layer = self.layer(cache);
-        let positions = self.input(positions);
         let KvCache { head_dim, value_dim, .. } = self.kv_cache(cache);
         let output = kt::RopeOutput::Cache(CACHE_ELEM);
         let (k, spec) = match self.part_op(k) {
@@ -136,7 +135,7 @@ impl Lowerer<'_> {
             self.rope(node, x, spec, head_dim, output, |l, request, of| {
                 l.step(node, request, &|s| match s {
                     Slot::Cache => Some(place),
-                    Slot::Positions => Some(positions),
+                    Slot::Positions => Some(Operand::CacheRows),
                     _ => of(s),
                 })
             });

@@ -49,6 +49,8 @@ pub enum Operand {
     Weight(Tensor),
     /// An input of the step.
     Input(Input),
+    /// The row of the caches that each token's position is: with one sequence the position.
+    CacheRows,
     /// The first row of the caches that each token's sequence has.
     Firsts,
     /// Cosines of a rope table.
@@ -441,7 +443,7 @@ impl<'g> Lowerer<'g> {
                     l.produce(node, t, &[Output::F32], |_| request.clone(), of)
                 });
             }
-            Op::KvStore { k, v, positions, cache } => self.kv_store(node, k, v, [positions, cache]),
+            Op::KvStore { k, v, cache, .. } => self.kv_store(node, k, v, cache),
             Op::Attention { .. } => self.attention(node),
             Op::Linear { .. } | Op::ExpertLinear { .. } => unreachable!("products were handled before"),
         }
