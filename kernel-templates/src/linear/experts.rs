@@ -1,6 +1,7 @@
 //! Products with the matrices of chosen experts: a launch has a row for each token and each of its experts, and the rows
 //! of the matrix that it reads are those of its expert. Grouped, a program has an expert and goes through the rows that
-//! come to it, so that a matrix is read once for all of them.
+//! come to it, so that a matrix is read once for all of them. Summed, a program goes through a token's experts and adds
+//! up what its routes weigh.
 
 use super::{FAMILY, Linear, LinearCut};
 use crate::facts::{Output, TemplateError};
@@ -22,6 +23,8 @@ pub struct Experts {
     pub scale: bool,
     /// Whether programs have the rows of one expert, as [`ExpertRows`](crate::ExpertRows) lists them.
     pub grouped: bool,
+    /// Whether a token's results are multiplied by the weights of its routes and summed.
+    pub summed: bool,
 }
 
 /// The parameters that experts add.
@@ -54,7 +57,12 @@ impl Experts {
         )?;
         unless(!self.grouped || !matches!(l.tiling, LinearCut::Rows(_)), "programs for one row have no groups")?;
         unless(l.gated.is_none() || !self.scale, "gated products have no scale")?;
-        unless(!l.residual && l.norm.is_none() && l.input == Output::F32, "x is f32, without norm and residual")
+        let rows = matches!(l.tiling, LinearCut::Rows(_));
+        unless(l.norm.is_none() || (rows && !self.own), "a token's row is normed by programs for one row")?;
+        let plain = l.gated.is_none() && !l.bias && !self.scale && l.scale.is_none() && l.softcap.is_none();
+        let summed = rows && self.own && self.routed && plain && l.output == Output::F32;
+        unless(!self.summed || summed, "what is summed are plain products of routed rows of their own, row by row")?;
+        unless((self.summed || !l.residual) && l.input == Output::F32, "x is f32, without a residual of single results")
     }
 
     /// Declares the parameters that stand before x: the number of tokens where rows of x are theirs.
@@ -87,6 +95,18 @@ impl Experts {
             1 => (row, b.index(0)),
             _ => (b.div(row, used), b.binary(BinaryOp::Rem, row, used)),
         };
+        self.of_token(b, a, [token, slot], row, n)
+    }
+
+    /// What a token's expert number `slot` is about, whose row of the launch is `row`.
+    pub(super) fn of_token(
+        &self,
+        b: &mut Builder,
+        a: &ExpertArgs,
+        [token, slot]: [Value; 2],
+        row: Value,
+        n: u32,
+    ) -> Chosen {
         let expert = match a.routes {
             Some(routes) => {
                 let number = b.load(routes, &[token, slot], &[1, 1], None);
@@ -97,6 +117,13 @@ impl Experts {
         };
         let first = crate::emit::times(b, expert, n);
         Chosen { expert, first, x_row: if self.own { row } else { token } }
+    }
+
+    /// What a token's routes weigh its expert number `slot` with, `[1, 1]`.
+    pub(super) fn weight(&self, b: &mut Builder, a: &ExpertArgs, [token, slot]: [Value; 2]) -> Option<Value> {
+        let used = b.index(i64::from(self.used));
+        let at = b.add(slot, used);
+        Some(b.load(a.routes?, &[token, at], &[1, 1], None))
     }
 
     /// The rows that go to an expert: the list, and how many there are.
@@ -122,6 +149,7 @@ impl Experts {
         let own = if self.own { "own" } else { "" };
         let scale = if self.scale { "s" } else { "" };
         let grouped = if self.grouped { "g" } else { "" };
-        format!("_e{}u{}{routed}{own}{scale}{grouped}", self.count, self.used)
+        let summed = if self.summed { "sum" } else { "" };
+        format!("_e{}u{}{routed}{own}{scale}{grouped}{summed}", self.count, self.used)
     }
 }

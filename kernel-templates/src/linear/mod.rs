@@ -47,7 +47,7 @@ pub struct Gated {
 /// With `experts` T is the number of tokens times the experts of one, and the product is with the matrices of the row's
 /// expert. Then there are also, behind NTokens, NRows: the number of tokens; behind x Routes `f32 [NRows, 2 * used]` and
 /// ExpertScale `f32 [count]`, and for `grouped` ExpertRows `i32 [count, NRows]` and Counts `i32 [count]` instead of Routes; X is `f32 [NRows, k]`, or `own` `f32 [T, k]`; matrices are `[count * n, k]`, Bias
-/// `f32 [count, n]`. The scale comes before the bias.
+/// `f32 [count, n]`. The scale comes before the bias. For `summed` Out is `f32 [NRows, n]`, as is Residual.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Linear {
     /// Outputs: any number; for Q8 output a multiple of `tiling.program_rows`.
@@ -81,6 +81,7 @@ pub struct Linear {
 }
 
 struct Args {
+    /// Rows of the result.
     n_tokens: Value,
     x: Input,
     norm_weight: Option<View>,
@@ -172,17 +173,18 @@ impl Linear {
         };
         let norm_weight = self.norm.map(|_| i.view(Slot::NormWeight, Elem::F32, &[1.into(), k], Access::In));
         let experts = self.experts.map(|e| e.declare(i, n_rows));
+        let results = if self.experts.is_some_and(|e| e.summed) { n_rows } else { n_tokens };
         let count = self.experts.map_or(1, |e| e.count);
         let rows = self.n.saturating_mul(count);
         Args {
-            n_tokens,
+            n_tokens: results,
             x,
             norm_weight,
             experts,
             weights: self.weight_types().zip(0..).map(|(w, at)| Matrix::declare(i, at, w, rows, self.k)).collect(),
             bias: self.bias.then(|| i.view(Slot::Bias, Elem::F32, &[count.into(), n], Access::In)),
-            residual: self.residual.then(|| i.view(Slot::Residual, Elem::F32, &[t, n], Access::In)),
-            out: RowSink::declare(i, self.output, t, self.n),
+            residual: self.residual.then(|| i.view(Slot::Residual, Elem::F32, &[results.into(), n], Access::In)),
+            out: RowSink::declare(i, self.output, results.into(), self.n),
         }
     }
 

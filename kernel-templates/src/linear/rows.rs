@@ -8,9 +8,9 @@
 //! sums are divided by the root of their mean at the end.
 
 use super::dot::{Input, Matrix};
-use super::experts::Chosen;
+use super::experts::{Chosen, ExpertArgs, Experts};
 use super::{Args, Linear, RowsTiling, rows_from};
-use crate::emit::{below, times};
+use crate::emit::{below, plus, times};
 use crate::facts::Output;
 use crate::norm::inverse_of_squares;
 use hrx_ir::quant::{CHUNK, Format};
@@ -27,11 +27,50 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &RowsTiling, a: &Args) {
     b.grid(1, GridExpr::Extent(a.n_tokens.into()));
     let (program, token) = (b.program_id(0), b.program_id(1));
     let first = times(b, program, t.rows);
+    if let Some((experts, args)) = l.experts.filter(|e| e.summed).zip(a.experts.as_ref()) {
+        return summed(b, l, t, a, [token, first], (experts, args));
+    }
     let of = l.chosen(b, a, token);
     let row = rows_from(b, first, t.rows, l.n, of.map(|c| c.first));
     let rows = Rows { l, t, a, token: of.map_or(token, |c| c.x_row), row };
     let sums = rows.sums(b);
     rows.store(b, [token, first], of, &sums);
+}
+
+/// Experts of a token whose products are in one iteration: their blocks are in flight together.
+const BESIDE: u32 = 4;
+
+/// Goes through a token's experts; the runs' sums of each, weighed, are added up before runs are.
+fn summed(
+    b: &mut Builder,
+    l: &Linear,
+    t: &RowsTiling,
+    a: &Args,
+    [token, first]: [Value; 2],
+    (experts, args): (Experts, &ExpertArgs),
+) {
+    let used = b.index(i64::from(experts.used));
+    let base = b.mul(token, used);
+    let add = |b: &mut Builder, slot: Value, sum: Value| {
+        let x_row = b.add(base, slot);
+        let of = experts.of_token(b, args, [token, slot], x_row, l.n);
+        let row = rows_from(b, first, t.rows, l.n, Some(of.first));
+        let runs = Rows { l, t, a, token: x_row, row }.run_sums(b);
+        match experts.weight(b, args, [token, slot]) {
+            Some(weight) => b.fma(runs[0], weight, sum),
+            None => b.add(runs[0], sum),
+        }
+    };
+    let by = [BESIDE, 2, 1].into_iter().find(|by| experts.used.is_multiple_of(*by)).unwrap_or(1);
+    let zero = b.float(0.0, &[t.rows, t.chunks * CHUNK / RUN]);
+    let bounds = [b.index(0), used, b.index(i64::from(by))];
+    let sums = b.for_loop(bounds, &[zero], |b, slot, sums| {
+        let slots: Vec<Value> = (0..by).map(|i| plus(b, slot, i)).collect();
+        vec![slots.into_iter().fold(sums[0], |sum, slot| add(b, slot, sum))]
+    });
+    let sum = b.reduce(ReduceOp::Sum, sums[0], 1);
+    let zero = b.index(0);
+    Rows { l, t, a, token, row: zero }.store(b, [token, first], None, &[sum]);
 }
 
 /// A step of the token's row, and the sum of each of its runs, `[1, runs]`. What nobody reads is removed.
@@ -69,6 +108,18 @@ impl Rows<'_> {
 
     /// The sums of each matrix's rows, `[rows, 1]`.
     fn sums(&self, b: &mut Builder) -> Vec<Value> {
+        let mut sums = self.run_sums(b);
+        let inverse = self.l.norm.and_then(|eps| Some((eps, sums.pop()?)));
+        let inverse = inverse.map(|(eps, squares)| inverse_of_squares(b, squares, self.l.k, eps.f64()));
+        let finished = |s| {
+            let sum = b.reduce(ReduceOp::Sum, s, 1);
+            inverse.map_or(sum, |inverse| b.mul(sum, inverse))
+        };
+        sums.into_iter().map(finished).collect()
+    }
+
+    /// The sums of the runs of each matrix's rows, `[rows, runs]`, and with a norm those of the squares, `[1, runs]`.
+    fn run_sums(&self, b: &mut Builder) -> Vec<Value> {
         let (rows, step) = (self.t.rows, self.step());
         let zero = b.float(0.0, &[rows, step / RUN]);
         let mut zeros = vec![zero; self.a.weights.len()];
@@ -82,15 +133,7 @@ impl Rows<'_> {
             let col = b.mul(chunk, size);
             self.add_step(b, Place { chunk, col }, sums)
         };
-        let mut sums =
-            if self.l.k <= step { add_step(b, first, &zeros) } else { b.for_loop([first, end, by], &zeros, add_step) };
-        let inverse = self.l.norm.and_then(|eps| Some((eps, sums.pop()?)));
-        let inverse = inverse.map(|(eps, squares)| inverse_of_squares(b, squares, self.l.k, eps.f64()));
-        let finished = |s| {
-            let sum = b.reduce(ReduceOp::Sum, s, 1);
-            inverse.map_or(sum, |inverse| b.mul(sum, inverse))
-        };
-        sums.into_iter().map(finished).collect()
+        if self.l.k <= step { add_step(b, first, &zeros) } else { b.for_loop([first, end, by], &zeros, add_step) }
     }
 
     /// Adds a step's products to the runs' sums. The token's elements are read once for all matrices.

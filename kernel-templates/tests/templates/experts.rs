@@ -164,12 +164,20 @@ fn check_experts(p: &Linear, seed: u64) {
     let routes = some_routes(&mut r, t, &e);
     let (weight, values) = matrix(&mut r, p.weight, count * n, k);
     let (up, up_values) = p.gated.as_ref().map_or((Data::Scalar(0), vec![]), |g| matrix(&mut r, g.up, count * n, k));
-    let (bias, scale) = (r.f32s(count * n), r.f32s(count));
+    let (bias, scale, norm_weight) = (r.f32s(count * n), r.f32s(count), r.f32s(k));
+    let normed: Vec<f64> = match p.norm {
+        Some(eps) => {
+            let inverse =
+                |row: &[f64]| (row.iter().map(|x| x * x).sum::<f64>() / k as f64 + f64::from(eps.0)).sqrt().recip();
+            x.chunks(k).flat_map(|row| row.iter().zip(&norm_weight).map(move |(x, w)| x * inverse(row) * w)).collect()
+        }
+        None => x.clone(),
+    };
     let mut want = Vec::new();
     for row in 0..rows {
         let (token, slot) = (row / used, row % used);
         let expert = if e.routed { routes[token * 2 * used + slot] as usize } else { slot };
-        let x = &x[if e.own { row } else { token } * k..][..k];
+        let x = &normed[if e.own { row } else { token } * k..][..k];
         let product =
             |w: &[f64], j: usize| w[(expert * n + j) * k..][..k].iter().zip(x).map(|(w, x)| w * x).sum::<f64>();
         want.extend((0..n).map(|j| {
@@ -179,6 +187,15 @@ fn check_experts(p: &Linear, seed: u64) {
             if p.gated.is_some() { silu(y) * product(&up_values, j) } else { y }
         }));
     }
+    let residual = r.f32s(t * n);
+    if e.summed {
+        let weighed = |token: usize, j: usize| -> f64 {
+            let weight = |s: usize| routes[token * 2 * used + used + s];
+            (0..used).map(|s| weight(s) * want[(token * used + s) * n + j]).sum()
+        };
+        let added = |at: usize| if p.residual { residual[at] } else { 0.0 };
+        want = (0..t * n).map(|at| weighed(at / n, at % n) + added(at)).collect();
+    }
     let (lists, counts) = turned(&routes, t, &e);
     let args = [
         (Slot::ExpertRows, i32s(&lists)),
@@ -186,12 +203,14 @@ fn check_experts(p: &Linear, seed: u64) {
         (Slot::NTokens, Data::Scalar(rows as i32)),
         (Slot::NRows, Data::Scalar(t as i32)),
         (Slot::X, f32s(&x)),
+        (Slot::NormWeight, f32s(&norm_weight)),
         (Slot::Routes, f32s(&routes)),
         (Slot::ExpertScale, f32s(&scale)),
         (Slot::Weight(0), weight),
         (Slot::Weight(1), up),
         (Slot::Bias, f32s(&bias)),
-        (Slot::Out, Data::Room(Elem::F32, rows * n)),
+        (Slot::Residual, f32s(&residual)),
+        (Slot::Out, Data::Room(Elem::F32, want.len())),
     ];
     // A matrix unit's factors are f16.
     let least = if matches!(p.tiling, LinearCut::Matrix(_)) { 2e-3 } else { 0.0 };
@@ -228,7 +247,7 @@ fn turned(routes: &[f64], t: usize, e: &Experts) -> (Vec<i32>, Vec<i32>) {
 fn routes_are_turned_round() {
     let mut r = Random::new(3);
     for (t, count, used) in [(1, 4, 2), (31, 5, 1), (32, 8, 8), (70, 16, 3)] {
-        let e = Experts { count, used, routed: true, own: false, scale: false, grouped: true };
+        let e = Experts { count, used, routed: true, own: false, scale: false, grouped: true, summed: false };
         let routes = some_routes(&mut r, t, &e);
         let p = ExpertRows { experts: count, used };
         let before = vec![i32::MAX; t * count as usize];
@@ -252,7 +271,7 @@ fn groups_of_rows_are_multiplied_together() {
     let f16 = WeightType::Float(Elem::F16);
     let vectors: LinearCut = LinearTiling { tokens: 4, rows: 4, program_rows: 32, unroll: 1 }.into();
     let matrix: LinearCut = MatrixTiling { m: 16, n: 16, k: 32, waves: 1 }.into();
-    let experts = Experts { count: 5, used: 2, routed: true, own: false, scale: false, grouped: true };
+    let experts = Experts { count: 5, used: 2, routed: true, own: false, scale: false, grouped: true, summed: false };
     for tiling in [vectors, matrix] {
         let of = |n, k, weight, e: Experts| Linear {
             input: Output::F32,
@@ -273,7 +292,7 @@ fn products_are_with_the_chosen_experts() {
     let bf16 = WeightType::Float(Elem::BF16);
     let vectors: LinearCut = LinearTiling { tokens: 1, rows: 4, program_rows: 32, unroll: 1 }.into();
     let waves: LinearCut = RowsTiling { rows: 8, chunks: 2, waves: 1 }.into();
-    let experts = Experts { count: 5, used: 2, routed: true, own: false, scale: false, grouped: false };
+    let experts = Experts { count: 5, used: 2, routed: true, own: false, scale: false, grouped: false, summed: false };
     for tiling in [vectors, waves] {
         let of = |n, k, weight, e: Experts| Linear {
             input: Output::F32,
@@ -283,10 +302,51 @@ fn products_are_with_the_chosen_experts() {
         check_experts(&of(32, 64, q4, experts), 1);
         // Rows that are no whole groups stay inside their expert.
         check_experts(&of(45, 64, q4, Experts { own: true, ..experts }), 2);
-        let all = Experts { count: 3, used: 3, routed: false, own: true, scale: false, grouped: false };
+        let all = Experts { count: 3, used: 3, routed: false, own: true, scale: false, grouped: false, summed: false };
         check_experts(&of(24, 40, bf16, all), 3);
         check_experts(&Linear { bias: true, ..of(40, 256, q6, Experts { scale: true, ..experts }) }, 4);
         let gated = Some(Gated { up: q4, activation: Activation::Silu });
         check_experts(&Linear { gated, ..of(33, 256, q6, Experts { used: 1, ..experts }) }, 5);
+    }
+}
+
+/// Numbers of experts that are gone through one, two and four at a time; one step of a row and several; rows that are no
+/// whole groups.
+#[test]
+fn experts_results_are_weighed_and_summed() {
+    let of = |name: &str| WeightType::Quant(Format::from_name(name).expect("a format"));
+    let experts = Experts { count: 9, used: 2, routed: true, own: true, scale: false, grouped: false, summed: true };
+    for (used, rows, chunks, waves) in [(1, 8, 2, 1), (2, 16, 4, 2), (3, 8, 2, 1), (8, 8, 2, 2)] {
+        let tiling = RowsTiling { rows, chunks, waves };
+        let linear = |n, k, weight| Linear {
+            input: Output::F32,
+            experts: Some(Experts { used, ..experts }),
+            ..Linear::new(n, k, weight, tiling)
+        };
+        check_experts(&linear(32, 64, of("q4_0")), 9);
+        check_experts(&Linear { residual: true, ..linear(45, 256, of("q4_k")) }, 10);
+        check_experts(&Linear { residual: true, ..linear(40, 512, of("q6_k")) }, 11);
+        check_experts(&linear(16, 96, WeightType::Float(Elem::F16)), 12);
+    }
+}
+
+#[test]
+fn a_norm_goes_into_products_with_experts() {
+    let q4 = WeightType::Quant(Format::from_name("q4_k").expect("a format"));
+    let base = Experts { count: 5, used: 2, routed: true, own: false, scale: false, grouped: false, summed: false };
+    let of = |tiling: LinearCut, experts| Linear {
+        input: Output::F32,
+        norm: Some(Real(1e-5)),
+        experts: Some(experts),
+        ..Linear::new(40, 512, q4, tiling)
+    };
+    let rows: LinearCut = RowsTiling { rows: 8, chunks: 4, waves: 2 }.into();
+    check_experts(&of(rows, base), 13);
+    let gated = Some(Gated { up: q4, activation: Activation::Silu });
+    check_experts(&Linear { gated, ..of(rows, base) }, 14);
+    let vectors = LinearTiling { tokens: 1, rows: 4, program_rows: 32, unroll: 1 }.into();
+    for refused in [of(vectors, base), of(rows, Experts { own: true, ..base })] {
+        let e = refused.kernel().expect_err("refused").to_string();
+        assert!(e.contains("normed by programs for one row"), "{e}");
     }
 }

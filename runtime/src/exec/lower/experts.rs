@@ -51,6 +51,7 @@ impl Lowerer<'_> {
             Mode::Prefill => rows == Rows::Tokens,
             Mode::Logits => true,
         };
+        let norm = self.norm_into(p.x);
         let grouped = p.routes.filter(|_| many).and_then(|routes| {
             let cut = kt::LinearCut::grouped(&self.shape, [n, k], weight, matrices, [p.n_expert, used])?;
             Some((cut, self.expert_rows(node, routes, p.n_expert)))
@@ -63,6 +64,7 @@ impl Lowerer<'_> {
             // With one expert there is no difference.
             own: graph.cols(p.x) != k,
             scale: p.scale.is_some(),
+            summed: false,
         };
         let single = || kt::LinearCut::choose(&self.shape, [n, k], weight, 1, matrices);
         let tiling = grouped.map_or_else(single, |(cut, _)| cut);
@@ -70,16 +72,18 @@ impl Lowerer<'_> {
             input: Output::F32,
             gated: p.up.map(|(up, activation)| kt::Gated { up: weight_type(graph, up), activation }),
             experts: Some(experts),
+            norm: norm.map(|(_, _, eps)| Real(eps)),
             bias: p.bias.is_some(),
             ..kt::Linear::new(n, k, weight, tiling)
         };
-        let x = self.f32(p.x);
+        let x = self.f32(norm.map_or(p.x, |(input, ..)| input));
         let routes = p.routes.map(|r| self.f32(r));
         let (matrix, up, scale, bias) = (p.weight, p.up.map(|u| u.0), p.scale, p.bias);
         self.produce(node, t, &[Output::F32], |_| request.clone().into(), &|s| match s {
             Slot::NTokens => Some(Operand::RowsTimes(rows, used)),
             Slot::NRows => Some(Operand::RowCount(rows)),
             Slot::X => Some(Operand::Buf(x)),
+            Slot::NormWeight => norm.map(|(_, w, _)| Operand::Weight(w)),
             Slot::Routes => routes.map(Operand::Buf),
             Slot::ExpertRows => grouped.map(|(_, [rows, _])| Operand::Buf(rows)),
             Slot::Counts => grouped.map(|(_, [_, counts])| Operand::Buf(counts)),
@@ -138,8 +142,45 @@ impl Lowerer<'_> {
         });
     }
 
+    /// Products with experts whose results are weighed and summed, with a residual added where one is given.
+    fn summed_experts(&mut self, node: Node, t: Tensor, p: &ExpertParts, routes: Tensor, residual: Option<Tensor>) {
+        let graph = self.graph;
+        let rows = self.rows(t);
+        let (n, k, used) = (graph.cols(t), graph.cols(p.weight), graph.cols(routes) / 2);
+        let weight = weight_type(graph, p.weight);
+        let experts = kt::Experts {
+            grouped: false,
+            count: p.n_expert,
+            used,
+            routed: true,
+            own: true,
+            scale: false,
+            summed: true,
+        };
+        let request = kt::Linear {
+            input: Output::F32,
+            experts: Some(experts),
+            residual: residual.is_some(),
+            ..kt::Linear::new(n, k, weight, kt::LinearCut::choose(&self.shape, [n, k], weight, 1, 1))
+        };
+        let (x, routes, residual) = (self.f32(p.x), self.f32(routes), residual.map(|r| self.f32(r)));
+        let matrix = p.weight;
+        self.produce(node, t, &[Output::F32], |_| request.clone().into(), &|s| match s {
+            Slot::NTokens => Some(Operand::RowsTimes(rows, used)),
+            Slot::NRows => Some(Operand::RowCount(rows)),
+            Slot::X => Some(Operand::Buf(x)),
+            Slot::Routes => Some(Operand::Buf(routes)),
+            Slot::Weight(0) => Some(Operand::Weight(matrix)),
+            Slot::Residual => residual.map(Operand::Buf),
+            _ => None,
+        });
+    }
+
     /// The weighed sum of experts' results, with a residual added where one is given.
     pub(super) fn expert_sum(&mut self, node: Node, t: Tensor, [x, routes]: [Tensor; 2], residual: Option<Tensor>) {
+        if let Some(products) = self.part_op(x).and_then(product) {
+            return self.summed_experts(node, t, &products, routes, residual);
+        }
         let (rows, k) = (self.rows(t), self.graph.cols(t));
         let used = self.graph.cols(routes) / 2;
         let cut = RowCut::choose(&self.shape, k);

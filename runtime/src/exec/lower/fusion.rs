@@ -25,8 +25,15 @@ pub(super) struct Fusion {
 }
 
 impl Fusion {
-    /// Looks for the patterns that kernels have an epilogue or prologue for.
-    pub(super) fn find(graph: &Graph, needed: &HashSet<Node>, output: Tensor, activations: Output) -> Fusion {
+    /// Looks for the patterns that kernels have an epilogue or prologue for; with `sums` products with experts weigh and
+    /// sum their results.
+    pub(super) fn find(
+        graph: &Graph,
+        needed: &HashSet<Node>,
+        output: Tensor,
+        activations: Output,
+        sums: bool,
+    ) -> Fusion {
         let mut f = Fusion { parts: HashSet::new() };
         // The producer of a tensor if nothing else reads it.
         let only = |t: Tensor| {
@@ -59,6 +66,15 @@ impl Fusion {
                 Op::Mul { a, b } if weight_of_row(graph, a, b) => {
                     let norm = |n: &Node| matches!(graph.op(*n), Op::Normalize { .. });
                     f.parts.extend(only(a).filter(norm));
+                }
+                Op::ExpertSum { x, routes } if sums => {
+                    let summed = |n: &Node| match *graph.op(*n) {
+                        Op::ExpertLinear { x, weight, routes: by, scale: None, bias: None, .. } => {
+                            by == Some(routes) && graph.cols(x) != graph.cols(weight)
+                        }
+                        _ => false,
+                    };
+                    f.parts.extend(only(x).filter(summed));
                 }
                 Op::SoftCap { x, .. } | Op::Scale { x, .. } => {
                     if let Some(n) = only(x).filter(|&n| matches!(graph.op(n), Op::Linear { .. })) {

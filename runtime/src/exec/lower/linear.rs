@@ -46,10 +46,18 @@ impl Lowerer<'_> {
     }
 
     /// The norm whose result is `x`, if it goes into the kernels that read it: where there is one token, and all readers
-    /// are linear layers.
+    /// are linear layers or, on waves, products with experts.
     pub(super) fn norm_into(&self, x: Tensor) -> Option<(Tensor, Tensor, f32)> {
         let x = self.resolve(x);
-        let linear_only = || self.graph.users(x).iter().all(|&n| matches!(self.graph.op(n), Op::Linear { .. }));
+        let waves = self.shape.waves.is_some();
+        let norms = |&n: &Node| match *self.graph.op(n) {
+            Op::Linear { .. } => true,
+            Op::ExpertLinear { x: read, weight, .. } => {
+                waves && self.resolve(read) == x && self.graph.cols(weight) == self.graph.cols(x)
+            }
+            _ => false,
+        };
+        let linear_only = || self.graph.users(x).iter().all(norms);
         match self.graph.producer_op(x) {
             Some(&Op::RmsNorm { x: input, weight, eps })
                 if self.mode == Mode::Decode

@@ -168,7 +168,8 @@ pub fn lower(graph: &Graph, output: Tensor, shape: &TargetShape, of: StepKind) -
         _ => of.activations,
     };
     let needed = needed_nodes(graph, output);
-    let fusion = Fusion::find(graph, &needed, output, activations.form());
+    let fusion =
+        Fusion::find(graph, &needed, output, activations.form(), mode == Mode::Decode && shape.waves.is_some());
     let mut l = Lowerer {
         graph,
         output,
@@ -273,9 +274,13 @@ impl<'g> Lowerer<'g> {
             }
             return;
         }
-        // Parts are looked through: their inputs are the kernel's.
+        // Parts are looked through: their inputs are the kernel's. What products with experts norm they read before.
         let mut work = self.graph.op(node).operands();
         while let Some(t) = work.pop() {
+            if let Some((input, ..)) = self.norm_into(t) {
+                self.want(input, Output::F32);
+                continue;
+            }
             match self.part_op(t) {
                 Some(op) => work.extend(op.operands()),
                 None if self.graph.producer(t).is_some() && self.graph.state(t).is_none() => self.want(t, Output::F32),
