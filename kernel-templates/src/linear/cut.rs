@@ -224,6 +224,9 @@ pub struct MatrixTiling {
 }
 
 impl MatrixTiling {
+    /// The cut for `f32` weights, which have no matrix unit: routers are small, and one program has few of their outputs.
+    const EXACT: MatrixTiling = MatrixTiling { m: 16, n: 32, k: 32, waves: 2 };
+
     /// The cut for `matrices` matrices `[n, k]` of each of some groups and about this many tokens in each: the cheapest of
     /// [`MatrixTiling::candidates`].
     pub fn choose(shape: &TargetShape, nk: [u32; 2], [groups, tokens]: [u32; 2], matrices: u32) -> MatrixTiling {
@@ -335,17 +338,23 @@ const PROMPT: u32 = 512;
 /// a tile empty costs products alone.
 const EXPERTS_PROMPT: u32 = 1024;
 
+/// Whether weights are multiplied as they are, since nothing shorter holds them.
+fn is_exact(weight: WeightType) -> bool {
+    weight == WeightType::Float(Elem::F32)
+}
+
 impl LinearCut {
     /// The cut for a matrix `[n, k]` and launches of about this many tokens. `matrices` are multiplied at once.
     pub fn choose(shape: &TargetShape, [n, k]: [u32; 2], weight: WeightType, tokens: u32, matrices: u32) -> LinearCut {
         if shape.waves.is_none() {
             return LinearTiling::choose(shape, tokens).into();
         }
-        // f32 weights are multiplied as they are.
-        let exact = weight == WeightType::Float(Elem::F32);
         // Without dot products of f16 pairs a tile is long code that spills.
         let paired = shape.waves.is_some_and(|w| w.product_instructions * shape.lanes < 4096);
-        if tokens >= 16 && paired && !exact && k.is_multiple_of(CHUNK) {
+        let many = tokens >= 16 && k.is_multiple_of(CHUNK);
+        if many && is_exact(weight) {
+            MatrixTiling::EXACT.into()
+        } else if many && paired {
             MatrixTiling::choose(shape, [n, k], [1, PROMPT], matrices).into()
         } else {
             RowsTiling::choose(shape, [n, k], weight, matrices).into()
@@ -364,6 +373,7 @@ impl LinearCut {
         let rows = (EXPERTS_PROMPT * used.min(count)).div_ceil(count.max(1)).max(16);
         match LinearCut::choose(shape, nk, weight, rows, matrices) {
             LinearCut::Rows(_) => None,
+            LinearCut::Matrix(t) if is_exact(weight) => Some(t.into()),
             LinearCut::Matrix(_) => Some(MatrixTiling::choose(shape, nk, [count, rows], matrices).into()),
             vectors => Some(vectors),
         }
@@ -377,8 +387,10 @@ impl LinearCut {
         tokens: u32,
         matrices: u32,
     ) -> Vec<Candidate<LinearCut>> {
+        let only = |cut| vec![Candidate { cut, terms: Vec::new(), refused: None }];
         match LinearCut::choose(shape, [n, k], weight, tokens, matrices) {
-            cut @ LinearCut::Vectors(_) => vec![Candidate { cut, terms: Vec::new(), refused: None }],
+            cut @ LinearCut::Vectors(_) => only(cut),
+            cut @ LinearCut::Matrix(MatrixTiling::EXACT) if is_exact(weight) => only(cut),
             LinearCut::Rows(_) => RowsTiling::candidates(shape, [n, k], weight, matrices)
                 .into_iter()
                 .map(|c| c.map(LinearCut::from))
@@ -432,9 +444,6 @@ impl LinearCut {
                 unless(power(t.m, 16, 256) && power(t.n, 16, 256), "m and n are powers of two from 16 to 256")?;
                 unless(power(t.k, 32, 128), "k is 32, 64 or 128")?;
                 unless(power(t.waves, 1, 16), "waves is a power of two up to 16")?;
-                let exact =
-                    [Some(l.weight), l.gated.as_ref().map(|g| g.up)].contains(&Some(WeightType::Float(Elem::F32)));
-                unless(!exact, "f32 weights do not fit the f16 of a matrix unit")?;
                 unless(l.k.is_multiple_of(CHUNK), "rows are whole chunks of 32")?;
                 unless(l.input == Output::F32, "a matrix unit's tile is made of f32 rows")?;
                 unless(l.output == Output::F32, "a tile is written as f32")?;

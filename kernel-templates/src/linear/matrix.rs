@@ -1,22 +1,27 @@
-//! A tile of outputs of many tokens with the matrix unit.
+//! A tile of outputs of many tokens with the matrix unit, or of `f32` weights without it.
 //!
 //! Steps along K lie in local memory twice: while the matrix unit works on one, the next is read, dequantised and stored
 //! as `f16` beside it. Rows there are a little longer than what they hold, so that lanes which read one column of rows
 //! find them in different banks.
 //!
-//! Activations are multiplied by 2^-6 on their way to `f16` and sums by 2^6 behind: exact, and the range of `f16` then
+//! `f32` weights stay what they are: steps lie in local memory as `f32`, and products are added in rising order.
+//!
+//! For the matrix unit activations are multiplied by 2^-6 on their way to `f16` and sums by 2^6 behind: exact, and the range of `f16` then
 //! reaches to four million.
 
 use super::dot::{Input, Matrix};
 use super::experts::Chosen;
 use super::{Args, Linear, MatrixTiling, rows_from};
-use crate::emit::{places, shifted_right, times};
+use crate::emit::{places, scaled, shifted_right, times};
 use crate::row::RowSink;
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, RunPart, Type, Value, View};
 
-/// What activations are multiplied by.
+/// What activations are multiplied by for the matrix unit.
 const SCALE: f64 = 1.0 / 64.0;
+
+/// Elements of K of `f32` factors that lanes have in registers at once.
+const EXACT_PIECE: u32 = 8;
 
 /// Elements between the end of a row in local memory and the start of the next: 16 bytes.
 pub(crate) const PAD: u32 = 8;
@@ -27,8 +32,10 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &MatrixTiling, a: &Args) {
     b.grid(0, GridExpr::ceil_div(l.n, t.n));
     let (column, row) = (b.program_id(0), b.program_id(1));
     let first = times(b, column, t.n);
-    let x = b.local_padded(Elem::F16, &[2, t.m, t.k], PAD);
-    let weights: Vec<View> = a.weights.iter().map(|_| b.local_padded(Elem::F16, &[2, t.n, t.k], PAD)).collect();
+    let exact = l.has_f32_weights();
+    let elem = if exact { Elem::F32 } else { Elem::F16 };
+    let x = b.local_padded(elem, &[2, t.m, t.k], PAD);
+    let weights: Vec<View> = a.weights.iter().map(|_| b.local_padded(elem, &[2, t.n, t.k], PAD)).collect();
     if let Some(experts) = l.experts.filter(|e| e.grouped) {
         b.grid(1, GridExpr::constant(experts.count));
         let Some((list, count)) = a.experts.as_ref().and_then(|args| experts.group(b, args, row)) else { return };
@@ -40,7 +47,7 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &MatrixTiling, a: &Args) {
             let rows = b.load(list, &[row, clamped], &[1, t.m], None);
             let rows = b.reshape(rows, &[t.m]);
             let tokens = experts.x_rows(b, rows);
-            let tile = Tile { l, t, a, tokens, outputs, x, weights: weights.clone(), of: Some(of) };
+            let tile = Tile { l, t, a, tokens, outputs, x, weights: weights.clone(), exact, of: Some(of) };
             let sums = tile.sums(b);
             tile.store(b, [rows, first], [place, count], &sums);
             vec![]
@@ -51,7 +58,7 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &MatrixTiling, a: &Args) {
     let first_token = times(b, row, t.m);
     let (place, tokens) = places(b, first_token, t.m, a.n_tokens);
     let outputs = rows_from(b, first, t.n, l.n, None);
-    let tile = Tile { l, t, a, tokens, outputs, x, weights, of: None };
+    let tile = Tile { l, t, a, tokens, outputs, x, weights, exact, of: None };
     let sums = tile.sums(b);
     tile.store(b, [first_token, first], [place, a.n_tokens], &sums);
 }
@@ -63,9 +70,11 @@ struct Tile<'a> {
     /// Rows of tokens and of outputs, as loads take them.
     tokens: Value,
     outputs: Value,
-    /// Local memory `f16 [2, rows, k]` for the activations and for each matrix.
+    /// Local memory `[2, rows, k]` for the activations and for each matrix.
     x: View,
     weights: Vec<View>,
+    /// Whether they are `f32`, and not `f16`.
+    exact: bool,
     /// The expert whose matrix it is.
     of: Option<Chosen>,
 }
@@ -81,7 +90,7 @@ impl Tile<'_> {
             .chain(self.weights.iter().map(|_| t.n))
             .map(|rows| {
                 let zeros = b.float(0.0, &[rows, t.k]);
-                b.convert(zeros, Elem::F16)
+                self.factor(b, zeros)
             })
             .collect();
         self.put(b, &zeros, zero);
@@ -97,22 +106,49 @@ impl Tile<'_> {
             // What is loaded here is stored behind the products of the step before.
             let next = b.min(col, last);
             let next = self.load(b, next);
-            let x = self.staged(b, self.x, half, t.m);
             let mut carried_on = vec![other];
-            for (&view, &sum) in self.weights.iter().zip(&carried[1..]) {
-                let w = self.staged(b, view, half, t.n);
-                carried_on.push(b.mma(x, w, sum));
-            }
+            carried_on.extend(self.multiplied(b, half, &carried[1..]));
             self.put(b, &next, other);
             carried_on
         });
         out[1..].to_vec()
     }
 
-    fn staged(&self, b: &mut Builder, view: View, half: Value, rows: u32) -> Value {
-        let zero = b.index(0);
-        let v = b.load(view, &[half, zero, zero], &[1, rows, self.t.k], None);
-        b.reshape(v, &[rows, self.t.k])
+    /// The products of a half of local memory, added to the sums of each matrix.
+    fn multiplied(&self, b: &mut Builder, half: Value, sums: &[Value]) -> Vec<Value> {
+        let t = self.t;
+        let mut sums = sums.to_vec();
+        let piece = if self.exact { EXACT_PIECE } else { t.k };
+        for at in (0..t.k).step_by(piece as usize) {
+            let x = self.staged(b, self.x, half, [t.m, at, piece]);
+            for (&view, sum) in self.weights.iter().zip(&mut sums) {
+                let w = self.staged(b, view, half, [t.n, at, piece]);
+                *sum = match self.exact {
+                    true => {
+                        let w = b.transpose(w);
+                        b.dot(x, w, *sum)
+                    }
+                    false => b.mma(x, w, *sum),
+                };
+            }
+        }
+        sums
+    }
+
+    fn staged(&self, b: &mut Builder, view: View, half: Value, [rows, at, k]: [u32; 3]) -> Value {
+        let (zero, at) = (b.index(0), b.index(i64::from(at)));
+        let v = b.load(view, &[half, zero, at], &[1, rows, k], None);
+        b.reshape(v, &[rows, k])
+    }
+
+    /// What activations are multiplied by.
+    fn scale(&self) -> f64 {
+        if self.exact { 1.0 } else { SCALE }
+    }
+
+    /// A factor of products as it lies in local memory.
+    fn factor(&self, b: &mut Builder, v: Value) -> Value {
+        b.convert(v, if self.exact { Elem::F32 } else { Elem::F16 })
     }
 
     fn put(&self, b: &mut Builder, staged: &[Value], half: Value) {
@@ -124,7 +160,7 @@ impl Tile<'_> {
         }
     }
 
-    /// A step's activations and weights as `f16 [rows, k]`; beyond the row's end zeros.
+    /// A step's activations and weights, `[rows, k]`; beyond the row's end zeros.
     fn load(&self, b: &mut Builder, col: Value) -> Vec<Value> {
         let (t, k) = (self.t, self.l.k);
         let mask = (!k.is_multiple_of(t.k)).then(|| {
@@ -138,9 +174,8 @@ impl Tile<'_> {
         });
         let Input::F32(x) = self.a.x else { unreachable!("a tile is made of f32 rows") };
         let x = b.load(x, &[self.tokens, col], &[t.m, t.k], mask);
-        let scale = b.float(SCALE, &[t.m, t.k]);
-        let x = b.mul(x, scale);
-        let mut out = vec![b.convert(x, Elem::F16)];
+        let x = scaled(b, self.scale(), x);
+        let mut out = vec![self.factor(b, x)];
         for &matrix in &self.a.weights {
             let w = match matrix {
                 Matrix::Quant(view, _) => {
@@ -151,7 +186,7 @@ impl Tile<'_> {
             };
             // bfloat16 is exact in f32, and what of it f16 can't hold is no weight.
             let w = if b.ty(w).elem == Elem::BF16 { b.convert(w, Elem::F32) } else { w };
-            out.push(b.convert(w, Elem::F16));
+            out.push(self.factor(b, w));
         }
         out
     }
@@ -170,12 +205,12 @@ impl Tile<'_> {
             columns = Some(m);
             mask = b.binary(BinaryOp::And, mask, m);
         }
-        let back = b.float(1.0 / SCALE, &[t.m, t.n]);
-        let mut y = b.mul(sums[0], back);
+        let back = 1.0 / self.scale();
+        let mut y = scaled(b, back, sums[0]);
         if let Some(scale) = a.expert_scale(b, self.of) {
             y = b.mul(y, scale);
         }
-        let up = sums.get(1).map(|&u| b.mul(u, back));
+        let up = sums.get(1).map(|&u| scaled(b, back, u));
         let bias_row = self.of.map_or_else(|| b.index(0), |c| c.expert);
         let bias = a.bias.map(|bias| b.load(bias, &[bias_row, first], &[1, t.n], columns));
         let residual = |b: &mut Builder| a.residual.map(|r| b.load(r, &[rows, first], &[t.m, t.n], Some(mask)));

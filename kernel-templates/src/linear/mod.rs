@@ -156,6 +156,11 @@ impl Linear {
         unless(self.norm.is_none() || tokens == 1, format!("norm with {tokens} tokens"), "programs norm one row")
     }
 
+    /// Whether a matrix has weights of `f32`, which nothing rounds.
+    fn has_f32_weights(&self) -> bool {
+        self.weight_types().any(|w| w == WeightType::Float(Elem::F32))
+    }
+
     fn weight_types(&self) -> impl Iterator<Item = WeightType> {
         [Some(self.weight), self.gated.as_ref().map(|g| g.up)].into_iter().flatten()
     }
