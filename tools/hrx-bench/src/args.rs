@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::against::Peer;
 use crate::measure::{How, Test};
 use crate::{compile, golden};
 use clap::{Parser, Subcommand, ValueEnum};
@@ -86,6 +87,12 @@ pub struct Args {
     /// Time kernels, and write when each ran as a trace that Perfetto and Chrome show
     #[arg(long, value_name = "FILE.json")]
     pub trace: Option<PathBuf>,
+
+    /// Another engine's bench command, run in turn with ours (ours, theirs, ours, theirs), one repetition of one test at a
+    /// time; {model}, {p}, {n}, {d}, {b} and {t} stand for the test's, and its answer is llama-bench's JSON:
+    /// "llama-bench -m {model} -p {p} -n {n} -d {d} -t {t} -r 1 -o json"
+    #[arg(long, value_name = "CMD")]
+    pub against: Option<Peer>,
 
     /// Don't measure how fast the device copies and multiplies, nor compare with that
     #[arg(long)]

@@ -2,8 +2,9 @@
 //!
 //! * [`args`]: the command line. [`measure`]: one test. [`record`]: what is reported of it, with llama-bench's field
 //!   names. [`report`]: records as a table, JSON or CSV. [`profile`]: time by kernel. [`limits`]: how fast the device copies and multiplies.
-//! * [`compile`]: how long compiling takes. [`golden`]: how far logits are from reference logits.
+//! * [`against`]: another engine's bench command in turn with ours. [`compile`]: how long compiling takes. [`golden`]: how far logits are from reference logits.
 
+mod against;
 mod args;
 mod compile;
 mod golden;
@@ -31,6 +32,8 @@ enum Failure {
     Output(#[from] std::io::Error),
     #[error(transparent)]
     Golden(#[from] hrx_golden::golden::GoldenError),
+    #[error(transparent)]
+    Against(#[from] against::AgainstError),
     #[error("the trace can't be written to {}: {}", .0.display(), .1)]
     Trace(PathBuf, std::io::Error),
     #[error("no model there has {0} in its name")]
@@ -81,8 +84,16 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
         let emulated = args.device.starts_with("emu");
         let limits = if args.no_limits || emulated { None } else { Some(limits::measure(model.kernels())?) };
         for test in args.tests() {
-            let samples = measure::run(&model, &test, args.how())?;
-            let record = record::Record::new(&model, args, threads, &test, &samples, limits.as_ref());
+            // Several sequences are no test of another engine's.
+            let (samples, against) = match args.against.as_ref().filter(|_| test.n_seq == 1) {
+                Some(peer) => {
+                    let (samples, against) = against::run(&model, args, peer, &test, threads)?;
+                    (samples, Some(against))
+                }
+                None => (measure::run(&model, &test, args.how())?, None),
+            };
+            let mut record = record::Record::new(&model, args, threads, &test, &samples, limits.as_ref());
+            record.against = against;
             report.add(&record, &mut out)?;
             if let Some(steps) = &samples.steps {
                 trace.add(&record.test(), steps);

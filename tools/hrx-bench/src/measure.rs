@@ -69,44 +69,81 @@ pub struct How {
     pub profile: bool,
 }
 
+/// A test that is being measured.
+pub struct Running<'a> {
+    session: Session,
+    test: &'a Test,
+    how: How,
+    tokens: Vec<u32>,
+    start: SystemTime,
+    times: Vec<Duration>,
+}
+
+impl<'a> Running<'a> {
+    /// Makes a session and does what is not measured.
+    ///
+    /// # Errors
+    /// If the tokens don't fit the device's memory or the device fails.
+    pub fn start(model: &Model, test: &'a Test, how: How) -> Result<Running<'a>, Error> {
+        let n = u64::from(test.of_sequence()) + u64::from(test.n_depth);
+        let n_ctx =
+            u32::try_from(n).map_err(|_| Error::Invalid(format!("{n} tokens are more than a context holds")))?;
+        let (n_batch, sequences, activations) = (test.n_batch, test.n_seq, how.activations);
+        let options = SessionOptions { n_ctx, n_batch, activations, sequences, ..SessionOptions::default() };
+        let mut session = model.session(&options)?;
+        let mut random = Random(SEED);
+        let n_vocab = u64::from(model.config().n_vocab);
+        let mut ids = |n: u32| -> Vec<u32> { (0..n).map(|_| (random.next() % n_vocab) as u32).collect() };
+        let (depth, tokens) = (ids(test.n_depth), ids(test.of_sequence()));
+
+        let start = SystemTime::now();
+        if how.warm_up {
+            // All of a prompt, since its length decides which kernels run; one token of a generation.
+            let few = if test.n_gen > 0 { &tokens[..1] } else { &tokens[..] };
+            step(&mut session, test, few)?;
+            cut_back(&mut session, 0)?;
+        }
+        if !depth.is_empty() {
+            for sequence in 0..test.n_seq {
+                session.select(sequence)?;
+                session.eval(&depth)?;
+            }
+        }
+        Ok(Running { session, test, how, tokens, start, times: Vec::new() })
+    }
+
+    /// Measures once.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn repeat(&mut self) -> Result<(), Error> {
+        let begin = Instant::now();
+        step(&mut self.session, self.test, &self.tokens)?;
+        self.times.push(begin.elapsed());
+        cut_back(&mut self.session, self.test.n_depth)
+    }
+
+    /// Times kernels, where that is wanted, and gives what was measured.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn finish(mut self) -> Result<Samples, Error> {
+        let profile = self.how.profile && self.test.n_seq == 1;
+        let steps = if profile { Some(profiled(&mut self.session, self.test, &self.tokens)?) } else { None };
+        Ok(Samples { start: self.start, times: self.times, launches: self.session.decode_launches().0, steps })
+    }
+}
+
 /// Measures.
 ///
 /// # Errors
 /// If the tokens don't fit the device's memory or the device fails.
 pub fn run(model: &Model, test: &Test, how: How) -> Result<Samples, Error> {
-    let How { activations, repetitions, warm_up, profile } = how;
-    let n = u64::from(test.of_sequence()) + u64::from(test.n_depth);
-    let n_ctx = u32::try_from(n).map_err(|_| Error::Invalid(format!("{n} tokens are more than a context holds")))?;
-    let (n_batch, sequences) = (test.n_batch, test.n_seq);
-    let options = SessionOptions { n_ctx, n_batch, activations, sequences, ..SessionOptions::default() };
-    let mut session = model.session(&options)?;
-    let mut random = Random(SEED);
-    let n_vocab = u64::from(model.config().n_vocab);
-    let mut ids = |n: u32| -> Vec<u32> { (0..n).map(|_| (random.next() % n_vocab) as u32).collect() };
-    let (depth, tokens) = (ids(test.n_depth), ids(test.of_sequence()));
-
-    let start = SystemTime::now();
-    if warm_up {
-        // All of a prompt, since its length decides which kernels run; one token of a generation.
-        let few = if test.n_gen > 0 { &tokens[..1] } else { &tokens[..] };
-        step(&mut session, test, few)?;
-        cut_back(&mut session, 0)?;
+    let mut running = Running::start(model, test, how)?;
+    for _ in 0..how.repetitions {
+        running.repeat()?;
     }
-    if !depth.is_empty() {
-        for sequence in 0..test.n_seq {
-            session.select(sequence)?;
-            session.eval(&depth)?;
-        }
-    }
-    let mut times = Vec::with_capacity(repetitions as usize);
-    for _ in 0..repetitions {
-        let begin = Instant::now();
-        step(&mut session, test, &tokens)?;
-        times.push(begin.elapsed());
-        cut_back(&mut session, test.n_depth)?;
-    }
-    let steps = if profile && test.n_seq == 1 { Some(profiled(&mut session, test, &tokens)?) } else { None };
-    Ok(Samples { start, times, launches: session.decode_launches().0, steps })
+    running.finish()
 }
 
 /// Tokens of a generation whose kernels are timed.

@@ -1,6 +1,7 @@
 //! What is reported of a test. Field names and units are those of llama-bench's JSON; its fields that say nothing here
 //! (layers on a GPU, ways to split tensors and so on) are left out.
 
+use crate::against::Against;
 use crate::args::Args;
 use crate::limits::Limits;
 use crate::measure::{Samples, Test};
@@ -45,6 +46,9 @@ pub struct Record {
     pub n_seq: u32,
     /// Tokens in the context before.
     pub n_depth: u32,
+    /// What another engine reached in turn with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub against: Option<Against>,
     /// When the test began: UTC, RFC 3339.
     pub test_time: String,
     /// Mean time of a repetition, in nanoseconds.
@@ -139,6 +143,7 @@ impl Record {
             n_gen: test.n_gen,
             n_seq: test.n_seq,
             n_depth: test.n_depth,
+            against: None,
             test_time: utc(samples.start),
             avg_ns: mean(&times).round() as u64,
             stddev_ns: deviation(&times).round() as u64,

@@ -1,5 +1,6 @@
 //! Records as a table, JSON or CSV, each written as soon as it is there.
 
+use crate::against::Against;
 use crate::args::Form;
 use crate::profile::Profile;
 use crate::record::{Record, commit};
@@ -12,6 +13,7 @@ pub struct Report {
     records: usize,
     /// Of a table's tests, for behind it.
     profiles: Vec<Profile>,
+    against: Vec<String>,
     /// What all tests have in common, as of the last.
     device: String,
 }
@@ -34,7 +36,7 @@ pub fn start(form: Form, out: &mut impl Write) -> Result<Report> {
         Form::Csv | Form::Jsonl => {}
     }
     out.flush()?;
-    Ok(Report { form, records: 0, profiles: Vec::new(), device: String::new() })
+    Ok(Report { form, records: 0, profiles: Vec::new(), against: Vec::new(), device: String::new() })
 }
 
 impl Report {
@@ -45,6 +47,7 @@ impl Report {
     pub fn add(&mut self, record: &Record, out: &mut impl Write) -> Result<()> {
         let first = self.records == 0;
         self.profiles.extend(record.profile.clone());
+        self.against.extend(record.against.as_ref().map(|against| row_against(record, against)));
         self.device = about(record);
         self.records += 1;
         match self.form {
@@ -85,6 +88,9 @@ impl Report {
         match self.form {
             Form::Json => out.write_all(b"\n]\n")?,
             Form::Md => {
+                if !self.against.is_empty() {
+                    write!(out, "\n{AGAINST}{}", self.against.concat())?;
+                }
                 self.profiles.iter().try_for_each(|profile| profile.write(out))?;
                 write!(out, "\n{}build: {}\n", self.device, commit())?;
             }
@@ -92,6 +98,26 @@ impl Report {
         }
         out.flush()
     }
+}
+
+const AGAINST: &str = "\
+| model                          | threads |            test | median t/s |   the other | ratio | of neighbours |
+| ------------------------------ | ------: | --------------: | ---------: | ----------: | ----: | ------------: |
+";
+
+/// A test beside another engine's.
+fn row_against(record: &Record, against: &Against) -> String {
+    let [least, most] = against.ratios;
+    format!(
+        "| {:30} | {:>7} | {:>15} | {:>10.2} | {:>11.2} | {:>5.2} | {:>13} |\n",
+        record.model_type,
+        record.n_threads,
+        record.test(),
+        record.median_ts,
+        against.median_ts,
+        against.ratio,
+        format!("{least:.2} to {most:.2}"),
+    )
 }
 
 /// Device, limits and kernels in lines of their own.

@@ -216,3 +216,46 @@ fn errors_of_compiling_are_one_line() {
         assert!(code != 1 || err.lines().count() == 1, "{err}");
     }
 }
+
+/// Another engine in one line of shell: it answers what was asked and writes it down.
+fn peer(answer: &str) -> (tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let asked = dir.path().join("asked");
+    let command = format!("sh -c 'echo \"$0 $1 $2 $3\" >> {}; {answer}' {{p}} {{n}} {{d}} {{t}}", asked.display());
+    (dir, command)
+}
+
+#[test]
+fn another_engine_is_measured_in_turn() {
+    let answer = r#"echo "[{\"n_prompt\": $0, \"n_gen\": $1, \"n_depth\": $2, \"avg_ts\": 2.0}]""#;
+    let (dir, command) = peer(answer);
+    let args =
+        ["-p", "4", "-n", "3", "-d", "5", "-r", "2", "-t", "1", "--no-limits", "--against", &command, "-o", "json"];
+    let Value::Array(records) = serde_json::from_str(&text(&args)).unwrap() else { panic!("no list") };
+    assert_eq!(std::fs::read_to_string(dir.path().join("asked")).unwrap(), "4 0 5 1\n4 0 5 1\n0 3 5 1\n0 3 5 1\n");
+    for r in &records {
+        let (ours, against) = (r["median_ts"].as_f64().unwrap(), &r["against"]);
+        assert_eq!(against["samples_ts"], serde_json::json!([2.0, 2.0]));
+        assert!((against["ratio"].as_f64().unwrap() - ours / 2.0).abs() < 1e-6 * ours);
+    }
+    let table = text(&[&args[..13], &["-o", "md"]].concat());
+    assert!(table.contains("| median t/s |   the other | ratio | of neighbours |"), "{table}");
+}
+
+#[test]
+fn another_engines_faults_are_said() {
+    for (answer, said) in [
+        ("echo no model >&2; exit 3", "failed (exit status: 3): no model"),
+        ("echo a table", "does not answer in llama-bench's JSON"),
+        ("echo []", "has no result of pp4"),
+    ] {
+        let (_dir, command) = peer(answer);
+        let output = run(&["-p", "4", "-n", "0", "-r", "1", "--no-limits", "--against", &command]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(said), "{error}");
+    }
+    let output = run(&["--against", "llama-bench -p {p}"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("{n} has to stand"));
+    let output = run(&["-p", "4", "-r", "1", "--no-limits", "--against", "/nowhere/llama-bench {p} {n}"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("can't be run"));
+}
