@@ -3,6 +3,7 @@
 use super::{FAMILY, Linear};
 use crate::cost::{Candidate, Rounds, Term, ranked};
 use crate::facts::{Output, TargetShape, TemplateError, WeightType};
+use crate::packed::Panels;
 use crate::row::PIECE;
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::Elem;
@@ -12,6 +13,8 @@ use hrx_ir::tile::Elem;
 pub enum LinearCut {
     /// For a processor's vectors.
     Vectors(LinearTiling),
+    /// For a processor's vectors and packed matrices.
+    Panels(PanelTiling),
     /// For waves and one token at a time.
     Rows(RowsTiling),
     /// For a matrix unit and many tokens.
@@ -21,6 +24,12 @@ pub enum LinearCut {
 impl From<LinearTiling> for LinearCut {
     fn from(t: LinearTiling) -> LinearCut {
         LinearCut::Vectors(t)
+    }
+}
+
+impl From<PanelTiling> for LinearCut {
+    fn from(t: PanelTiling) -> LinearCut {
+        LinearCut::Panels(t)
     }
 }
 
@@ -60,6 +69,58 @@ impl LinearTiling {
         let rows = power((budget / tokens).min(4));
         LinearTiling { tokens, rows, program_rows: PIECE, unroll: 2 }
     }
+}
+
+/// A cut for vectors and matrices that are packed for them. The result does not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PanelTiling {
+    /// How matrices are packed.
+    pub panels: Panels,
+    /// Panels that are multiplied together: with the tokens these are the sums in registers.
+    pub tile: u32,
+    /// Tokens of a program.
+    pub tokens: u32,
+    /// Outputs of a program: a multiple of 32.
+    pub program_rows: u32,
+}
+
+/// Outputs of a program: with many tokens a part of the matrix that stays in a core's cache, with one few enough that
+/// threads have equal shares.
+const MOST_ROWS: u32 = 256;
+const ROWS_OF_ONE: u32 = 64;
+
+impl PanelTiling {
+    /// A tiling for a matrix `[n, k]`, `matrices` of them at once, and launches of about this many tokens; none where a
+    /// target's vectors don't have packed matrices.
+    pub fn choose(shape: &TargetShape, [n, k]: [u32; 2], tokens: u32, matrices: u32) -> Option<PanelTiling> {
+        let panels = Panels::of(shape)?;
+        // As many sums in integers as in floats, and half as many registers for codes and activations; floats that were
+        // not needed since the last step may be in memory.
+        let sums = (shape.registers / 2).max(2);
+        let tile = if panels.lanes * 2 <= PIECE { 2 } else { 1 };
+        let mut many = (sums / tile).min(8);
+        let rows = |most: u32| n.div_ceil(n.div_ceil(most)).next_multiple_of(PIECE);
+        if tokens == 1 {
+            return Some(PanelTiling { panels, tile, tokens: 1, program_rows: rows(ROWS_OF_ONE) });
+        }
+        let program_rows = rows(MOST_ROWS / matrices.max(1));
+        let fits = |tokens: u32| local_bytes(tokens, program_rows, k, matrices) <= hrx_ir::tile::MAX_LOCAL_BYTES;
+        while many > 1 && !fits(many) {
+            many /= 2;
+        }
+        Some(PanelTiling { panels, tile, tokens: many, program_rows })
+    }
+
+    /// Outputs of a tile.
+    pub(super) fn rows(&self) -> u32 {
+        self.tile * self.panels.lanes
+    }
+}
+
+/// The most local memory that a program takes: the sums of its outputs, and two numbers for each group of activations.
+fn local_bytes(tokens: u32, program_rows: u32, k: u32, matrices: u32) -> u64 {
+    let of_token = 4 * program_rows + 2 * 4 * (k / 16) + 64;
+    u64::from(tokens) * u64::from(matrices) * u64::from(of_token)
 }
 
 /// A cut for waves: a program has some rows of the matrix and one token. A row's sum depends on `chunks` and not on the
@@ -348,7 +409,7 @@ impl LinearCut {
     /// The cut for the rows of one of many experts, or none where programs have one row each.
     pub fn grouped(shape: &TargetShape, nk: [u32; 2], weight: WeightType, matrices: u32) -> Option<LinearCut> {
         match LinearCut::choose(shape, nk, weight, GROUP, matrices) {
-            LinearCut::Rows(_) => None,
+            LinearCut::Rows(_) | LinearCut::Panels(_) => None,
             LinearCut::Matrix(_) => Some(MatrixTiling::choose(shape, nk, GROUP, matrices).into()),
             vectors => Some(vectors),
         }
@@ -363,7 +424,7 @@ impl LinearCut {
         matrices: u32,
     ) -> Vec<Candidate<LinearCut>> {
         match LinearCut::choose(shape, [n, k], weight, tokens, matrices) {
-            cut @ LinearCut::Vectors(_) => vec![Candidate { cut, terms: Vec::new(), refused: None }],
+            cut @ (LinearCut::Vectors(_) | LinearCut::Panels(_)) => vec![Candidate { cut, terms: Vec::new(), refused: None }],
             LinearCut::Rows(_) => RowsTiling::candidates(shape, [n, k], weight, matrices)
                 .into_iter()
                 .map(|c| c.map(LinearCut::from))
@@ -379,6 +440,7 @@ impl LinearCut {
     pub(super) fn tokens(&self) -> u32 {
         match self {
             LinearCut::Vectors(t) => t.tokens,
+            LinearCut::Panels(t) => t.tokens,
             LinearCut::Rows(_) => 1,
             LinearCut::Matrix(t) => t.m,
         }
@@ -388,6 +450,7 @@ impl LinearCut {
     pub fn program_rows(&self) -> u32 {
         match self {
             LinearCut::Vectors(t) => t.program_rows,
+            LinearCut::Panels(t) => t.program_rows,
             LinearCut::Rows(t) => t.rows,
             LinearCut::Matrix(t) => t.n,
         }
@@ -405,6 +468,18 @@ impl LinearCut {
                 let whole = t.program_rows > 0 && t.program_rows.is_multiple_of(PIECE);
                 let whole = whole && t.program_rows.is_multiple_of(t.rows) && t.program_rows <= 1024;
                 unless(whole, "program_rows is a multiple of 32 and of rows, at most 1024")?;
+            }
+            LinearCut::Panels(t) => {
+                unless(power(t.tile, 1, 32) && t.rows() <= PIECE, "a tile has panels of at most 32 rows in all")?;
+                unless((1..=64).contains(&t.tokens), "tokens are 1 to 64")?;
+                let whole = t.program_rows > 0 && t.program_rows.is_multiple_of(PIECE) && t.program_rows <= 1024;
+                unless(whole, "program_rows is a multiple of 32, at most 1024")?;
+                unless(l.norm.is_none() && l.experts.is_none(), "panels have no norm and no experts")?;
+                for weight in l.weight_types() {
+                    t.panels.check(FAMILY, weight, [l.n, l.k])?;
+                    let form = Panels::input(weight) == Some(l.input);
+                    unless(form, "packed blocks are multiplied by Q8, packed floats by f32")?;
+                }
             }
             LinearCut::Rows(t) => {
                 unless(power(t.rows, 1, 1024), "rows is a power of two up to 1024")?;
@@ -439,6 +514,9 @@ impl LinearCut {
                     tag += &format!("_u{}", t.unroll);
                 }
                 tag
+            }
+            LinearCut::Panels(t) => {
+                format!("_t{}x{}p{}_p{}", t.tokens, t.tile, t.panels.tag(), t.program_rows)
             }
             LinearCut::Rows(t) => format!("_rows{}c{}w{}", t.rows, t.chunks, t.waves),
             LinearCut::Matrix(t) => format!("_tile{}x{}x{}w{}", t.m, t.n, t.k, t.waves),

@@ -1,0 +1,289 @@
+//! Products with matrices packed for a processor's vectors, rows in lanes: no lane needs what another one has.
+//!
+//! A program has some outputs of a few tokens. It takes the outputs a tile at a time, some panels of the matrix: for each
+//! panel and token there is a sum in a register, to which steps along K are added in rising order. The sums land in local
+//! memory, from where the [epilogue](super::vectors::epilogue) takes them.
+//!
+//! The order of a sum, whatever the tile: with Q8 activations for each group of a format in rising order
+//! `fma(scale * x_scale, Σ (code - zero) * x, sum)`, the inner sum in integers, and then, where the format has minima,
+//! `fma(-minimum, x_scale * Σ x, sum)`; with floats `fma(w, x, sum)` for each element.
+
+use super::dot::Input;
+use super::{Args, Linear, PanelTiling, vectors};
+use crate::emit::{clamped, shifted_right, times};
+use crate::facts::WeightType;
+use crate::packed::{Panels, Records, declare_floats, negative};
+use crate::slot::{Interface, Slot};
+use hrx_ir::quant::{CHUNK, FOURS, Packed};
+use hrx_ir::tile::{Builder, Elem, GridExpr, ReduceOp, Type, Value, View};
+
+/// Columns of a step along packed floats.
+pub(super) const STEP: u32 = 8;
+
+/// A packed matrix.
+pub(super) enum Matrix {
+    Records(Records),
+    Floats { view: View, panels: Panels },
+}
+
+impl Matrix {
+    /// Declares the views of a matrix `[n, k]` that [`Panels::check`] has nothing against.
+    pub fn declare(i: &mut Interface, at: u8, ty: WeightType, panels: Panels, nk: [u32; 2]) -> Matrix {
+        let slot = Slot::Weight(at);
+        match ty {
+            WeightType::Quant(f) => {
+                let packed = Packed::of(f).unwrap_or_else(|| unreachable!("the facts were checked"));
+                Matrix::Records(Records::declare(i, slot, packed, panels, nk))
+            }
+            WeightType::Float(e) => Matrix::Floats { view: declare_floats(i, slot, e, panels, nk, STEP), panels },
+        }
+    }
+}
+
+/// What is made of a program's activations before the products: in local memory, by token and group of K.
+struct Beside {
+    /// Elements of the groups.
+    group: u32,
+    /// Minus the code for zero, times the sum of x' codes: where sums of products begin.
+    begins: Option<(i32, View)>,
+    /// Sums of x.
+    sums: Option<View>,
+}
+
+pub(super) fn emit(b: &mut Builder, l: &Linear, t: &PanelTiling, a: &Args) {
+    // Tokens change fastest: a program's part of the matrix stays in the cache for those that follow.
+    b.grid(0, GridExpr::ceil_div(a.n_tokens, t.tokens));
+    b.grid(1, GridExpr::ceil_div(l.n, t.program_rows));
+    let (group, program) = (b.program_id(0), b.program_id(1));
+    let first = times(b, program, t.program_rows);
+    let first_token = times(b, group, t.tokens);
+    let tokens: Vec<Value> = match t.tokens {
+        1 => vec![group],
+        n => (0..n).map(|i| clamped(b, first_token, i, a.n_tokens)).collect(),
+    };
+    let dot = PanelDot { l, t, a, tokens: &tokens };
+    let beside: Vec<Option<Beside>> = a.packed.iter().map(|m| dot.beside(b, m)).collect();
+    dot.prepare(b, &beside);
+    let locals: Vec<View> = a.packed.iter().map(|_| b.local(Elem::F32, &[t.tokens, t.program_rows])).collect();
+    let (zero, all, step) = (b.index(0), b.index(i64::from(t.program_rows)), b.index(i64::from(t.rows())));
+    let mut end = all;
+    if !l.n.is_multiple_of(t.program_rows) {
+        let n = b.index(i64::from(l.n));
+        let rest = b.sub(n, first);
+        end = b.min(all, rest);
+        let zeros = b.float(0.0, &[t.tokens, t.program_rows]);
+        locals.iter().for_each(|&l| b.store(l, &[zero, zero], zeros, None));
+    }
+    b.for_loop([zero, end, step], &[], |b, at, _| {
+        let row = b.add(first, at);
+        let panel = shifted_right(b, row, t.panels.lanes.trailing_zeros());
+        for ((matrix, beside), &local) in a.packed.iter().zip(&beside).zip(&locals) {
+            let sums = match (matrix, beside) {
+                (Matrix::Records(m), Some(beside)) => dot.blocks(b, m, beside, panel),
+                (Matrix::Floats { view, panels }, _) => dot.floats(b, *view, *panels, panel),
+                (Matrix::Records(_), None) => unreachable!("quantised matrices have sums beside them"),
+            };
+            for (i, sum) in sums.into_iter().enumerate() {
+                let (p, token) = (i as u32 / t.tokens, i as u32 % t.tokens);
+                let (token, col) = (b.index(token.into()), crate::emit::plus(b, at, p * t.panels.lanes));
+                b.store(local, &[token, col], sum, None);
+            }
+        }
+        vec![]
+    });
+    if t.tokens == 1 {
+        return vectors::epilogue(b, l, a, t.program_rows, &locals, [zero, group, first], None);
+    }
+    let rest = b.sub(a.n_tokens, first_token);
+    let (one, all) = (b.index(1), b.index(i64::from(t.tokens)));
+    let end = b.min(all, rest);
+    b.for_loop([zero, end, one], &[], |b, at, _| {
+        let token = b.add(first_token, at);
+        vectors::epilogue(b, l, a, t.program_rows, &locals, [at, token, first], None);
+        vec![]
+    });
+}
+
+struct PanelDot<'a> {
+    l: &'a Linear,
+    t: &'a PanelTiling,
+    a: &'a Args,
+    tokens: &'a [Value],
+}
+
+impl PanelDot<'_> {
+    fn chunks(&self) -> u32 {
+        self.l.k / CHUNK
+    }
+
+    /// A number as a row's lanes.
+    fn spread(&self, b: &mut Builder, v: Value) -> Value {
+        let ty = b.ty(v);
+        let v = b.reshape(v, &[1, 1]);
+        b.broadcast(v, Type::new(ty.elem, &[1, self.t.panels.lanes]).shape)
+    }
+
+    /// Local memory for what a matrix needs of the activations beside their codes.
+    fn beside(&self, b: &mut Builder, m: &Matrix) -> Option<Beside> {
+        let Matrix::Records(m) = m else { return None };
+        let group = m.packed.format.group;
+        let dims = [self.t.tokens, self.l.k / group];
+        Some(Beside {
+            group,
+            begins: (m.zero() != 0).then(|| (m.zero(), b.local(Elem::I32, &dims))),
+            sums: m.packed.minima.map(|_| b.local(Elem::F32, &dims)),
+        })
+    }
+
+    /// Sums the activations' codes.
+    fn prepare(&self, b: &mut Builder, beside: &[Option<Beside>]) {
+        let Input::Q8 { codes, scales } = self.a.x else { return };
+        let wanted: Vec<&Beside> =
+            beside.iter().flatten().filter(|s| s.begins.is_some() || s.sums.is_some()).collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let bounds = [0, self.chunks(), 1].map(|n| b.index(n.into()));
+        let (token_at, zero) = ((0..self.t.tokens).map(|i| b.index(i.into())).collect::<Vec<_>>(), b.index(0));
+        b.for_loop(bounds, &[], |b, chunk, _| {
+            for (&token, &at) in self.tokens.iter().zip(&token_at) {
+                let x = b.load(codes, &[token, chunk, zero], &[1, 1, CHUNK], None);
+                let x = b.reshape(x, &[1, CHUNK]);
+                let ones = b.int(1, Type::new(Elem::U8, &[1, CHUNK]));
+                let none = b.int(0, Type::new(Elem::I32, &[1, FOURS]));
+                let fours = b.dot4(ones, x, none);
+                for s in &wanted {
+                    let groups = CHUNK / s.group;
+                    let of_groups = b.reshape(fours, &[groups, FOURS / groups]);
+                    let sum = b.reduce(ReduceOp::Sum, of_groups, 1);
+                    let sum = b.reshape(sum, &[1, groups]);
+                    let col = times(b, chunk, groups);
+                    if let Some((zero, view)) = s.begins {
+                        let by = b.int(-i64::from(zero), Type::new(Elem::I32, &[1, groups]));
+                        let begin = b.mul(sum, by);
+                        b.store(view, &[at, col], begin, None);
+                    }
+                    if let Some(view) = s.sums {
+                        let scale = b.load(scales, &[token, chunk], &[1, 1], None);
+                        let sum = b.convert(sum, Elem::F32);
+                        let sum = b.mul(sum, scale);
+                        b.store(view, &[at, col], sum, None);
+                    }
+                }
+            }
+            vec![]
+        });
+    }
+
+    /// Sums for a tile's panels from `panel` on, and each token: `[1, lanes]`, tokens fastest.
+    fn blocks(&self, b: &mut Builder, m: &Records, beside: &Beside, panel: Value) -> Vec<Value> {
+        let Input::Q8 { codes: x, scales: x_scales } = self.a.x else {
+            unreachable!("packed blocks are multiplied by Q8")
+        };
+        let (lanes, tokens) = (self.t.panels.lanes, self.tokens);
+        let firsts: Vec<Value> = (0..self.t.tile)
+            .map(|p| {
+                let panel = crate::emit::plus(b, panel, p);
+                times(b, panel, m.blocks)
+            })
+            .collect();
+        let zero = b.float(0.0, &[1, lanes]);
+        let inits = vec![zero; firsts.len() * tokens.len()];
+        let bounds = [0, self.chunks(), 1].map(|n| b.index(n.into()));
+        b.for_loop(bounds, &inits, |b, chunk, sums| {
+            let mut sums = sums.to_vec();
+            let [block, within] = m.place(b, chunk);
+            let places: Vec<[Value; 2]> = firsts.iter().map(|&first| [b.add(first, block), within]).collect();
+            let groups = CHUNK / beside.group;
+            let col = times(b, chunk, groups);
+            let mut seen: Vec<Vec<(u32, Value)>> = vec![Vec::new(); places.len()];
+            for group in 0..groups {
+                let col = crate::emit::plus(b, col, group);
+                let begin = |b: &mut Builder, token: u32| match beside.begins {
+                    Some((_, view)) => {
+                        let token = b.index(token.into());
+                        let v = b.load(view, &[token, col], &[1, 1], None);
+                        self.spread(b, v)
+                    }
+                    None => b.int(0, Type::new(Elem::I32, &[1, lanes])),
+                };
+                let begins: Vec<Value> = (0..tokens.len() as u32).map(|t| begin(b, t)).collect();
+                let mut dots: Vec<Value> = places.iter().flat_map(|_| begins.clone()).collect();
+                for four in group * FOURS / groups..(group + 1) * FOURS / groups {
+                    let codes: Vec<Value> =
+                        places.iter().zip(&mut seen).map(|(&at, seen)| m.code(b, at, four, seen)).collect();
+                    for (t, &token) in tokens.iter().enumerate() {
+                        let at = b.index(i64::from(4 * four));
+                        let four = b.load(x, &[token, chunk, at], &[1, 1, 4], None);
+                        let four = b.reshape(four, &[1, 4]);
+                        let all = b.broadcast(four, Type::new(Elem::I8, &[lanes, 4]).shape);
+                        let all = b.reshape(all, &[1, 4 * lanes]);
+                        for (p, &code) in codes.iter().enumerate() {
+                            let dot = &mut dots[p * tokens.len() + t];
+                            *dot = b.dot4(code, all, *dot);
+                        }
+                    }
+                }
+                let scales: Vec<Value> =
+                    places.iter().map(|&at| m.scale(b, &m.packed.scales, at, group)).collect();
+                let minima: Option<Vec<Value>> = m.packed.minima.map(|minima| {
+                    let minimum = |b: &mut Builder, at| {
+                        let v = m.scale(b, &minima, at, group);
+                        negative(b, v)
+                    };
+                    places.iter().map(|&at| minimum(b, at)).collect()
+                });
+                for (t, &token) in tokens.iter().enumerate() {
+                    let x_scale = b.load(x_scales, &[token, chunk], &[1, 1], None);
+                    let x_scale = self.spread(b, x_scale);
+                    let x_sum = beside.sums.map(|view| {
+                        let t = b.index(t as i64);
+                        let v = b.load(view, &[t, col], &[1, 1], None);
+                        self.spread(b, v)
+                    });
+                    for (p, &scale) in scales.iter().enumerate() {
+                        let at = p * tokens.len() + t;
+                        let dot = b.convert(dots[at], Elem::F32);
+                        let scale = b.mul(scale, x_scale);
+                        sums[at] = b.fma(dot, scale, sums[at]);
+                        if let (Some(minima), Some(x_sum)) = (&minima, x_sum) {
+                            sums[at] = b.fma(minima[p], x_sum, sums[at]);
+                        }
+                    }
+                }
+            }
+            sums
+        })
+    }
+
+    /// As [`blocks`](PanelDot::blocks), with floats.
+    fn floats(&self, b: &mut Builder, view: View, panels: Panels, panel: Value) -> Vec<Value> {
+        let Input::F32(x) = self.a.x else { unreachable!("floats are multiplied by floats") };
+        let (lanes, tokens) = (panels.lanes, self.tokens);
+        let places: Vec<Value> = (0..self.t.tile).map(|p| crate::emit::plus(b, panel, p)).collect();
+        let zero = b.float(0.0, &[1, lanes]);
+        let inits = vec![zero; places.len() * tokens.len()];
+        let bounds = [0, self.l.k / STEP, 1].map(|n| b.index(n.into()));
+        b.for_loop(bounds, &inits, |b, step, sums| {
+            let mut sums = sums.to_vec();
+            for i in 0..STEP {
+                let (i, zero) = (b.index(i.into()), b.index(0));
+                let weight = |b: &mut Builder, panel| {
+                    let w = b.load(view, &[panel, step, i, zero], &[1, 1, 1, lanes], None);
+                    let w = b.reshape(w, &[1, lanes]);
+                    b.convert(w, Elem::F32)
+                };
+                let weights: Vec<Value> = places.iter().map(|&panel| weight(b, panel)).collect();
+                for (t, &token) in tokens.iter().enumerate() {
+                    let x = b.load(x, &[token, step, i], &[1, 1, 1], None);
+                    let x = self.spread(b, x);
+                    for (p, &w) in weights.iter().enumerate() {
+                        let sum = &mut sums[p * tokens.len() + t];
+                        *sum = b.fma(w, x, *sum);
+                    }
+                }
+            }
+            sums
+        })
+    }
+}
