@@ -45,14 +45,15 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The norm whose result is `x`, if it goes into the kernels that read it: where there is one token, and all readers
-    /// are linear layers.
+    /// The norm whose result is `x`, if it goes into the kernels that read it: on waves, where there is one token, and all
+    /// readers are linear layers. A processor's threads meet in less time than each program would norm in.
     pub(super) fn norm_into(&self, x: Tensor) -> Option<(Tensor, Tensor, f32)> {
         let x = self.resolve(x);
         let linear_only = || self.graph.users(x).iter().all(|&n| matches!(self.graph.op(n), Op::Linear { .. }));
         match self.graph.producer_op(x) {
             Some(&Op::RmsNorm { x: input, weight, eps })
-                if self.mode == Mode::Decode
+                if self.shape.waves.is_some()
+                    && self.mode == Mode::Decode
                     && x != self.output
                     && linear_only()
                     && self.graph.cols(weight) == self.graph.cols(input) =>
@@ -101,6 +102,21 @@ impl Lowerer<'_> {
         });
     }
 
+    /// The cut for packed matrices `[n, k]`, where the target's vectors have them and all of the product's can be packed
+    /// for the activations that it reads.
+    fn panels(&self, l: &LinearParts, nk: [u32; 2], tokens: u32) -> Option<kt::PanelTiling> {
+        let matrices = [Some(l.weight), l.up.map(|(up, _)| up)];
+        let panels = kt::Panels::of(&self.shape)?;
+        let input = self.linear_input(l.weight);
+        let fit = |t: Tensor| {
+            let weight = weight_type(self.graph, t);
+            kt::Panels::input(weight) == Some(input) && panels.bytes(weight, nk).is_some()
+        };
+        let matrices: Vec<Tensor> = matrices.into_iter().flatten().collect();
+        let all = matrices.iter().all(|&t| fit(t));
+        all.then(|| kt::PanelTiling::choose(&self.shape, nk, tokens, matrices.len() as u32))?
+    }
+
     /// One product with all that comes before and after it.
     pub(super) fn linear(&mut self, node: Node, t: Tensor, l: &LinearParts) {
         let graph = self.graph;
@@ -117,7 +133,12 @@ impl Lowerer<'_> {
         };
         let tokens = if many { PREFILL_TOKENS } else { 1 };
         let matrices = if l.up.is_some() { 2 } else { 1 };
-        let tiling = kt::LinearCut::choose(&self.shape, [n, k], weight, tokens, matrices);
+        let panels = self.panels(l, [n, k], tokens);
+        let tiling = panels.map_or_else(
+            || kt::LinearCut::choose(&self.shape, [n, k], weight, tokens, matrices),
+            kt::LinearCut::from,
+        );
+        let matrix = |t| if panels.is_some() { Operand::Packed(t) } else { Operand::Weight(t) };
         let request = |output| {
             Request::from(kt::Linear {
                 input,
@@ -147,8 +168,8 @@ impl Lowerer<'_> {
             Slot::X | Slot::XCodes => Some(Operand::Buf(x[0])),
             Slot::XScales => x.get(1).copied().map(Operand::Buf),
             Slot::NormWeight => norm.map(|(_, w, _)| Operand::Weight(w)),
-            Slot::Weight(0) => Some(Operand::Weight(l.weight)),
-            Slot::Weight(_) => l.up.map(|(up, _)| Operand::Weight(up)),
+            Slot::Weight(0) => Some(matrix(l.weight)),
+            Slot::Weight(_) => l.up.map(|(up, _)| matrix(up)),
             Slot::Bias => l.bias.map(Operand::Weight),
             Slot::Residual => residual.map(Operand::Buf),
             _ => None,

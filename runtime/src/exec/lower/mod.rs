@@ -45,8 +45,10 @@ pub enum Operand {
     NCtx,
     /// Elements from one head of a KV cache of this head size to the next.
     HeadStride(u32),
-    /// A weight of the model.
+    /// A weight of the model, as it is in the file.
     Weight(Tensor),
+    /// A matrix of the model, packed for the target's vectors.
+    Packed(Tensor),
     /// An input of the step.
     Input(Input),
     /// Cosines of a rope table.
@@ -96,8 +98,10 @@ pub enum Mode {
 /// The form in which products with quantised weights read activations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Activations {
-    /// f32: no rounding of activations. On processors without a dot instruction for bytes it is as fast as `Q8`.
+    /// `Q8` where the target has a dot instruction for bytes and no matrix unit, else `F32`.
     #[default]
+    Auto,
+    /// f32: no rounding of activations. On processors without a dot instruction for bytes it is as fast as `Q8`.
     F32,
     /// Blocks of 32 8-bit codes with a scale.
     Q8,
@@ -108,17 +112,19 @@ impl std::str::FromStr for Activations {
 
     fn from_str(name: &str) -> Result<Activations, String> {
         match name {
+            "auto" => Ok(Activations::Auto),
             "f32" => Ok(Activations::F32),
             "q8" => Ok(Activations::Q8),
-            _ => Err(format!("there is no form `{name}` of activations; there are: f32, q8")),
+            _ => Err(format!("there is no form `{name}` of activations; there are: auto, f32, q8")),
         }
     }
 }
 
 impl Activations {
-    fn form(self) -> Output {
+    fn form(self, shape: &TargetShape) -> Output {
         match self {
-            Activations::F32 => Output::F32,
+            Activations::Auto if shape.waves.is_none() && shape.byte_dot => Output::Q8,
+            Activations::Auto | Activations::F32 => Output::F32,
             Activations::Q8 => Output::Q8,
         }
     }
@@ -152,13 +158,14 @@ pub fn lower(graph: &Graph, output: Tensor, mode: Mode, shape: &TargetShape, act
         _ => activations,
     };
     let needed = needed_nodes(graph, output);
-    let fusion = Fusion::find(graph, &needed, output, activations.form());
+    let activations = activations.form(shape);
+    let fusion = Fusion::find(graph, &needed, output, activations);
     let mut l = Lowerer {
         graph,
         output,
         mode,
         shape: *shape,
-        activations: activations.form(),
+        activations,
         parts: fusion.parts,
         wanted: HashMap::new(),
         places: HashMap::new(),
