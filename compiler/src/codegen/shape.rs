@@ -45,13 +45,15 @@ impl<'c> Codegen<'c, '_> {
 
     /// Registers behind one another as one.
     pub(crate) fn join(&self, parts: &[Reg<'c>]) -> Result<Reg<'c>> {
+        if let [first, _, ..] = parts
+            && first.lanes() > 1
+            && parts.iter().all(|p| p.value() == first.value())
+            && let Some(repeated) = self.repeat_whole(*first, parts.len() as u32)?
+        {
+            return Ok(repeated);
+        }
         match parts {
             [one] => return Ok(*one),
-            [first, rest @ ..] if first.lanes() > 1 && rest.iter().all(|p| p.value() == first.value()) => {
-                if let Some(repeated) = self.repeat_whole(*first, parts.len() as u32)? {
-                    return Ok(repeated);
-                }
-            }
             [a, b] if a.lanes() == b.lanes() && a.lanes() > 1 => {
                 let lanes: Vec<u32> = (0..2 * a.lanes()).collect();
                 return self.shuffle(*a, *b, &lanes);
