@@ -101,7 +101,8 @@ impl PanelTiling {
         let mut many = (sums / tile).min(8);
         let rows = |most: u32| n.div_ceil(n.div_ceil(most)).next_multiple_of(PIECE);
         if tokens == 1 {
-            return Some(PanelTiling { panels, tile, tokens: 1, program_rows: rows(ROWS_OF_ONE) });
+            // A single stream of memory: the processor's prefetching follows it best.
+            return Some(PanelTiling { panels, tile: 1, tokens: 1, program_rows: rows(ROWS_OF_ONE) });
         }
         let program_rows = rows(MOST_ROWS / matrices.max(1));
         let fits = |tokens: u32| local_bytes(tokens, program_rows, k, matrices) <= hrx_ir::tile::MAX_LOCAL_BYTES;

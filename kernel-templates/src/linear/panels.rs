@@ -40,14 +40,15 @@ impl Matrix {
     }
 }
 
-/// What is made of a program's activations before the products: in local memory, by token and group of K.
+/// What a matrix needs of the activations beside their codes, by group of K. For several tokens it is made before the
+/// products and kept in local memory; for one along with them, while memory is waited for.
 struct Beside {
     /// Elements of the groups.
     group: u32,
-    /// Minus the code for zero, times the sum of x' codes: where sums of products begin.
-    begins: Option<(i32, View)>,
-    /// Sums of x.
-    sums: Option<View>,
+    /// The code for zero, if it is another than 0: sums of products begin with minus that times the sum of x' codes.
+    zero: Option<(i32, Option<View>)>,
+    /// Sums of x, if there are minima.
+    sums: Option<Option<View>>,
 }
 
 pub(super) fn emit(b: &mut Builder, l: &Linear, t: &PanelTiling, a: &Args) {
@@ -63,7 +64,9 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &PanelTiling, a: &Args) {
     };
     let dot = PanelDot { l, t, a, tokens: &tokens };
     let beside: Vec<Option<Beside>> = a.packed.iter().map(|m| dot.beside(b, m)).collect();
-    dot.prepare(b, &beside);
+    if t.tokens > 1 {
+        dot.prepare(b, &beside);
+    }
     let locals: Vec<View> = a.packed.iter().map(|_| b.local(Elem::F32, &[t.tokens, t.program_rows])).collect();
     let (zero, all, step) = (b.index(0), b.index(i64::from(t.program_rows)), b.index(i64::from(t.rows())));
     let mut end = all;
@@ -123,56 +126,88 @@ impl PanelDot<'_> {
         b.broadcast(v, Type::new(ty.elem, &[1, self.t.panels.lanes]).shape)
     }
 
-    /// Local memory for what a matrix needs of the activations beside their codes.
+    /// What a matrix needs of the activations beside their codes, with memory for several tokens.
     fn beside(&self, b: &mut Builder, m: &Matrix) -> Option<Beside> {
         let Matrix::Records(m) = m else { return None };
         let group = m.packed.format.group;
         let dims = [self.t.tokens, self.l.k / group];
+        let mut memory = |elem| (self.t.tokens > 1).then(|| b.local(elem, &dims));
         Some(Beside {
             group,
-            begins: (m.zero() != 0).then(|| (m.zero(), b.local(Elem::I32, &dims))),
-            sums: m.packed.minima.map(|_| b.local(Elem::F32, &dims)),
+            zero: (m.zero() != 0).then(|| (m.zero(), memory(Elem::I32))),
+            sums: m.packed.minima.map(|_| memory(Elem::F32)),
         })
+    }
+
+    /// Sums of fours of a token's codes of a chunk, `i32 [1, FOURS]`.
+    fn fours(&self, b: &mut Builder, token: Value, chunk: Value) -> Value {
+        let Input::Q8 { codes, .. } = self.a.x else { unreachable!("packed blocks are multiplied by Q8") };
+        let zero = b.index(0);
+        let x = b.load(codes, &[token, chunk, zero], &[1, 1, CHUNK], None);
+        let x = b.reshape(x, &[1, CHUNK]);
+        let ones = b.int(1, Type::new(Elem::U8, &[1, CHUNK]));
+        let none = b.int(0, Type::new(Elem::I32, &[1, FOURS]));
+        b.dot4(ones, x, none)
+    }
+
+    /// The sums of groups of a chunk, of its fours: `i32 [1, groups]`.
+    fn of_groups(b: &mut Builder, fours: Value, groups: u32) -> Value {
+        let of_groups = b.reshape(fours, &[groups, FOURS / groups]);
+        let sums = b.reduce(ReduceOp::Sum, of_groups, 1);
+        b.reshape(sums, &[1, groups])
+    }
+
+    /// Where sums of products of a chunk begin.
+    fn begin(b: &mut Builder, zero: i32, sums: Value) -> Value {
+        let by = b.int(-i64::from(zero), b.ty(sums));
+        b.mul(sums, by)
+    }
+
+    /// Sums of a token's x of a chunk's groups, `f32 [1, groups]`, of those of its codes.
+    fn sums_of_x(&self, b: &mut Builder, [token, chunk]: [Value; 2], sums: Value) -> Value {
+        let Input::Q8 { scales, .. } = self.a.x else { unreachable!("packed blocks are multiplied by Q8") };
+        let scale = b.load(scales, &[token, chunk], &[1, 1], None);
+        let sums = b.convert(sums, Elem::F32);
+        b.mul(sums, scale)
     }
 
     /// Sums the activations' codes.
     fn prepare(&self, b: &mut Builder, beside: &[Option<Beside>]) {
-        let Input::Q8 { codes, scales } = self.a.x else { return };
-        let wanted: Vec<&Beside> =
-            beside.iter().flatten().filter(|s| s.begins.is_some() || s.sums.is_some()).collect();
+        let wanted: Vec<&Beside> = beside.iter().flatten().filter(|s| s.zero.is_some() || s.sums.is_some()).collect();
         if wanted.is_empty() {
             return;
         }
         let bounds = [0, self.chunks(), 1].map(|n| b.index(n.into()));
-        let (token_at, zero) = ((0..self.t.tokens).map(|i| b.index(i.into())).collect::<Vec<_>>(), b.index(0));
+        let token_at: Vec<Value> = (0..self.t.tokens).map(|i| b.index(i.into())).collect();
         b.for_loop(bounds, &[], |b, chunk, _| {
             for (&token, &at) in self.tokens.iter().zip(&token_at) {
-                let x = b.load(codes, &[token, chunk, zero], &[1, 1, CHUNK], None);
-                let x = b.reshape(x, &[1, CHUNK]);
-                let ones = b.int(1, Type::new(Elem::U8, &[1, CHUNK]));
-                let none = b.int(0, Type::new(Elem::I32, &[1, FOURS]));
-                let fours = b.dot4(ones, x, none);
+                let fours = self.fours(b, token, chunk);
                 for s in &wanted {
                     let groups = CHUNK / s.group;
-                    let of_groups = b.reshape(fours, &[groups, FOURS / groups]);
-                    let sum = b.reduce(ReduceOp::Sum, of_groups, 1);
-                    let sum = b.reshape(sum, &[1, groups]);
+                    let sums = PanelDot::of_groups(b, fours, groups);
                     let col = times(b, chunk, groups);
-                    if let Some((zero, view)) = s.begins {
-                        let by = b.int(-i64::from(zero), Type::new(Elem::I32, &[1, groups]));
-                        let begin = b.mul(sum, by);
+                    if let Some((zero, Some(view))) = s.zero {
+                        let begin = PanelDot::begin(b, zero, sums);
                         b.store(view, &[at, col], begin, None);
                     }
-                    if let Some(view) = s.sums {
-                        let scale = b.load(scales, &[token, chunk], &[1, 1], None);
-                        let sum = b.convert(sum, Elem::F32);
-                        let sum = b.mul(sum, scale);
-                        b.store(view, &[at, col], sum, None);
+                    if let Some(Some(view)) = s.sums {
+                        let sums = self.sums_of_x(b, [token, chunk], sums);
+                        b.store(view, &[at, col], sums, None);
                     }
                 }
             }
             vec![]
         });
+    }
+
+    /// A number for each group of a chunk: of memory, or as it was made with one token.
+    fn of_group(&self, b: &mut Builder, view: Option<View>, made: Option<Value>, [t, col]: [Value; 2], g: u32) -> Value {
+        let v = match (view, made) {
+            (Some(view), _) => b.load(view, &[t, col], &[1, 1], None),
+            (None, Some(made)) => b.slice(made, 1, g, 1),
+            (None, None) => unreachable!("what is not in memory was made"),
+        };
+        self.spread(b, v)
     }
 
     /// Sums for a tile's panels from `panel` on, and each token: `[1, lanes]`, tokens fastest.
@@ -197,13 +232,18 @@ impl PanelDot<'_> {
             let groups = CHUNK / beside.group;
             let col = times(b, chunk, groups);
             let mut seen: Vec<Vec<(u32, Value)>> = vec![Vec::new(); places.len()];
+            let alone = (tokens.len() == 1 && (beside.zero.is_some() || beside.sums.is_some())).then(|| {
+                let fours = self.fours(b, tokens[0], chunk);
+                PanelDot::of_groups(b, fours, groups)
+            });
+            let begins_alone = alone.zip(beside.zero).map(|(sums, (zero, _))| PanelDot::begin(b, zero, sums));
+            let sums_alone = alone.zip(beside.sums).map(|(sums, _)| self.sums_of_x(b, [tokens[0], chunk], sums));
             for group in 0..groups {
                 let col = crate::emit::plus(b, col, group);
-                let begin = |b: &mut Builder, token: u32| match beside.begins {
+                let begin = |b: &mut Builder, token: u32| match beside.zero {
                     Some((_, view)) => {
                         let token = b.index(token.into());
-                        let v = b.load(view, &[token, col], &[1, 1], None);
-                        self.spread(b, v)
+                        self.of_group(b, view, begins_alone, [token, col], group)
                     }
                     None => b.int(0, Type::new(Elem::I32, &[1, lanes])),
                 };
@@ -238,8 +278,7 @@ impl PanelDot<'_> {
                     let x_scale = self.spread(b, x_scale);
                     let x_sum = beside.sums.map(|view| {
                         let t = b.index(t as i64);
-                        let v = b.load(view, &[t, col], &[1, 1], None);
-                        self.spread(b, v)
+                        self.of_group(b, view, sums_alone, [t, col], group)
                     });
                     for (p, &scale) in scales.iter().enumerate() {
                         let at = p * tokens.len() + t;

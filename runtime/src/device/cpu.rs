@@ -65,15 +65,11 @@ impl Device for Cpu {
     }
 
     fn alloc(&self, bytes: u64, what: &str) -> Result<Buffer, DeviceError> {
-        let memory = HostMemory::new(bytes).map_err(|e| DeviceError::Memory {
-            device: "cpu".into(),
-            bytes,
-            what: what.into(),
-            reason: e.to_string(),
-        })?;
-        let address = memory.address() as u64;
-        // SAFETY: the mapping is at least this long and lives as long as the buffer's owner, which it is.
-        Ok(unsafe { Buffer::new(address, bytes, Arc::new(memory)) })
+        buffer(HostMemory::new(bytes), bytes, what)
+    }
+
+    fn alloc_weights(&self, bytes: u64, what: &str) -> Result<Buffer, DeviceError> {
+        buffer(HostMemory::in_large_pages(bytes), bytes, what)
     }
 
     fn place(&self, data: TensorData, _what: &str) -> Result<Buffer, DeviceError> {
@@ -162,6 +158,19 @@ impl Device for Cpu {
         let barrier = Barrier::new(threads);
         Ok(Box::new(CpuRecorded { pool: Arc::clone(&self.pool), barrier, stages: recorded, local, local_stride }))
     }
+}
+
+/// Memory that was mapped as a buffer.
+fn buffer(mapped: std::io::Result<HostMemory>, bytes: u64, what: &str) -> Result<Buffer, DeviceError> {
+    let memory = mapped.map_err(|e| DeviceError::Memory {
+        device: "cpu".into(),
+        bytes,
+        what: what.into(),
+        reason: e.to_string(),
+    })?;
+    let address = memory.address() as u64;
+    // SAFETY: the mapping is at least this long and lives as long as the buffer's owner, which it is.
+    Ok(unsafe { Buffer::new(address, bytes, Arc::new(memory)) })
 }
 
 /// A launch with its argument slots.

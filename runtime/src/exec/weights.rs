@@ -92,7 +92,7 @@ impl<'a> Packing<'a> {
             jobs.insert(t, (pack, kernel, end));
             end += bytes;
         }
-        let memory = (end > 0).then(|| store.device().alloc(end, "packed weights")).transpose()?;
+        let memory = (end > 0).then(|| store.device().alloc_weights(end, "packed weights")).transpose()?;
         Ok(Packing { store, jobs, memory })
     }
 
