@@ -26,8 +26,7 @@ pub struct Panels {
 impl Panels {
     /// The form that vectors of a target want; none for waves.
     pub fn of(shape: &TargetShape) -> Option<Panels> {
-        let fit = shape.lanes.is_power_of_two() && (4..=PIECE).contains(&shape.lanes);
-        (shape.waves.is_none() && fit).then_some(Panels { lanes: shape.lanes, unsigned: shape.byte_dot })
+        (shape.waves.is_none()).then_some(Panels { lanes: PIECE, unsigned: shape.byte_dot })
     }
 
     /// Bytes of a packed matrix `[n, k]`; none where weights of that type are not packed.
