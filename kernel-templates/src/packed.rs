@@ -1,7 +1,7 @@
 //! Matrices packed for a processor's vectors: what packs them, and the views that products read them by.
 //!
-//! Rows lie in panels of as many rows as a vector has lanes (see [`hrx_ir::quant::Packed`] for quantised ones; of floats a
-//! panel has for each column its rows' elements). Rows are filled up to a multiple of [`PIECE`] with the last one.
+//! Rows lie in panels of [`PANEL`] (see [`hrx_ir::quant::Packed`] for quantised ones; of floats a panel has for each column
+//! its rows' elements), filled up with the last one. A vector of fewer lanes takes a part of a panel.
 
 use crate::emit::{plus, shifted_right, times};
 use crate::facts::{MAX_EXTENT, TargetShape, TemplateError, WeightType};
@@ -9,15 +9,14 @@ use crate::row::PIECE;
 use crate::slot::{Interface, Signature, Slot, declare, signature_of};
 use crate::{Output, Template};
 use hrx_ir::quant::{CHUNK, FOURS, Packed, PackedScales, Plane};
-use hrx_ir::tile::{
-    Access, BinaryOp, BlockPart, Builder, Elem, Extent, GridExpr, Kernel, Type, UnaryOp, Value, View,
-};
+use hrx_ir::tile::{Access, BinaryOp, BlockPart, Builder, Elem, Extent, GridExpr, Kernel, Type, UnaryOp, Value, View};
+
+/// Rows of a panel: those of the longest vectors, twice, as reading one stream of memory goes faster than reading two.
+pub(crate) const PANEL: u32 = PIECE;
 
 /// How a target's vectors want matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Panels {
-    /// Rows of a panel: lanes of a vector register.
-    pub lanes: u32,
     /// Whether dot products take any unsigned bytes as their first factor. Signed codes are moved up by 128 then; else they
     /// stay signed.
     pub unsigned: bool,
@@ -26,12 +25,12 @@ pub struct Panels {
 impl Panels {
     /// The form that vectors of a target want; none for waves.
     pub fn of(shape: &TargetShape) -> Option<Panels> {
-        (shape.waves.is_none()).then_some(Panels { lanes: PIECE, unsigned: shape.byte_dot })
+        shape.waves.is_none().then_some(Panels { unsigned: shape.byte_dot })
     }
 
     /// Bytes of a packed matrix `[n, k]`; none where weights of that type are not packed.
     pub fn bytes(&self, weight: WeightType, [n, k]: [u32; 2]) -> Option<u64> {
-        let rows = u64::from(n.next_multiple_of(PIECE));
+        let rows = u64::from(n.next_multiple_of(PANEL));
         match weight {
             WeightType::Quant(f) => {
                 let packed = Packed::of(f)?;
@@ -54,8 +53,6 @@ impl Panels {
     }
 
     pub(crate) fn check(&self, family: &'static str, weight: WeightType, nk: [u32; 2]) -> Result<(), TemplateError> {
-        let lanes = self.lanes.is_power_of_two() && (4..=PIECE).contains(&self.lanes);
-        TemplateError::unless(lanes, family, format!("{self:?}"), "a panel has 4, 8, 16 or 32 rows")?;
         let whole = self.bytes(weight, nk).is_some();
         let fact = format!("packed {} of {} columns", weight.name(), nk[1]);
         TemplateError::unless(whole, family, fact, "weights of this kind are not packed")
@@ -63,40 +60,50 @@ impl Panels {
 
     /// Part of a name.
     pub(crate) fn tag(&self) -> String {
-        format!("{}{}", self.lanes, if self.unsigned { "u" } else { "s" })
+        if self.unsigned { "u" } else { "s" }.into()
     }
 }
 
-/// The views of a packed matrix of blocks: all of one memory. Units of the last axes are elements, of the first records.
+/// Some rows of a record: the record, the chunk of its block, the first row's place in the panel, how many.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub record: Value,
+    pub chunk: Value,
+    pub row: Value,
+    pub rows: u32,
+}
+
+/// The views of a packed matrix of blocks: all of one memory. The first axis is the record.
 #[derive(Clone)]
 pub(crate) struct Records {
     pub packed: Packed,
     pub panels: Panels,
     /// Records of a panel.
     pub blocks: u32,
-    /// Codes: chunk of the block, place in the chunk.
+    /// Codes: chunk of the block, vector of the chunk, four bytes for each row.
     codes: View,
-    /// Numbers of a row's record, row of the panel.
+    /// Numbers: the place among a row's, the row.
     numbers: View,
-    /// Bytes of a row's record, row of the panel; for formats with factors.
+    /// Bytes likewise, for formats with factors.
     bytes: Option<View>,
 }
 
 impl Records {
     pub fn declare(i: &mut Interface, slot: Slot, packed: Packed, panels: Panels, [n, k]: [u32; 2]) -> Records {
-        let p = panels.lanes;
+        let p = PANEL;
         let blocks = k / packed.format.block;
-        let records = (n.next_multiple_of(PIECE) / p).saturating_mul(blocks);
-        let chunk = packed.vectors() * 4 * p;
+        let records = (n.next_multiple_of(p) / p).saturating_mul(blocks);
+        let vectors = packed.vectors();
         let size = packed.scales.elem.bytes();
-        let strided = |i: &mut Interface, elem, dims: [u32; 3], strides: [u32; 3]| {
+        let record = packed.row_bytes * p;
+        let (dims, strides) = ([records, packed.format.chunks(), vectors, 4 * p], [record, vectors * 4 * p, 4 * p, 1]);
+        let codes = i.strided(slot, Elem::U8, &dims.map(Extent::from), &strides.map(Extent::from), Access::In);
+        let mut columns = |elem: Elem, size: u32| {
+            let (dims, strides) = ([records, packed.row_bytes / size, p], [record / size, p, 1]);
             i.strided(slot, elem, &dims.map(Extent::from), &strides.map(Extent::from), Access::In)
         };
-        let record = packed.row_bytes * p;
-        let codes = strided(i, Elem::U8, [records, packed.format.chunks(), chunk], [record, chunk, 1]);
-        let numbers =
-            strided(i, packed.scales.elem, [records, packed.row_bytes / size, p], [record / size, p, 1]);
-        let bytes = has_factors(&packed).then(|| strided(i, Elem::U8, [records, packed.row_bytes, p], [record, p, 1]));
+        let numbers = columns(packed.scales.elem, size);
+        let bytes = has_factors(&packed).then(|| columns(Elem::U8, 1));
         Records { packed, panels, blocks, codes, numbers, bytes }
     }
 
@@ -106,8 +113,8 @@ impl Records {
         if f.signed && self.panels.unsigned { 128 } else { f.zero }
     }
 
-    /// Where in the block the chunk of a number along the row is, and the block.
-    pub fn place(&self, b: &mut Builder, chunk: Value) -> [Value; 2] {
+    /// The block of a chunk of the row, and its number there.
+    pub fn block(&self, b: &mut Builder, chunk: Value) -> [Value; 2] {
         let chunks = self.packed.format.chunks();
         if chunks == 1 {
             return [chunk, b.index(0)];
@@ -116,17 +123,16 @@ impl Records {
         [shifted_right(b, chunk, chunks.trailing_zeros()), b.binary(BinaryOp::And, chunk, mask)]
     }
 
-    /// A vector of codes' bits: `u8 [1, 4 * lanes]`.
-    fn vector(&self, b: &mut Builder, [record, chunk]: [Value; 2], vector: u32) -> Value {
-        let n = 4 * self.panels.lanes;
-        let at = b.index(i64::from(vector * n));
-        let v = b.load(self.codes, &[record, chunk, at], &[1, 1, n], None);
-        b.reshape(v, &[1, n])
+    /// A vector of codes' bits: `u8 [1, 4 * rows]`.
+    fn vector(&self, b: &mut Builder, at: Place, vector: u32) -> Value {
+        let (vector, row) = (b.index(vector.into()), times(b, at.row, 4));
+        let v = b.load(self.codes, &[at.record, at.chunk, vector, row], &[1, 1, 1, 4 * at.rows], None);
+        b.reshape(v, &[1, 4 * at.rows])
     }
 
-    /// Four neighbours' codes of each row of a panel, `[1, 4 * lanes]`: the `four`th of the chunk. `u8`, or `i8` where codes
-    /// stay signed. Vectors that were loaded for the chunk are in `seen`.
-    pub fn code(&self, b: &mut Builder, at: [Value; 2], four: u32, seen: &mut Vec<(u32, Value)>) -> Value {
+    /// Four neighbours' codes of each row, `[1, 4 * rows]`: the `four`th of the chunk. `u8`, or `i8` where codes stay signed.
+    /// Vectors that were loaded for the chunk are in `seen`.
+    pub fn code(&self, b: &mut Builder, at: Place, four: u32, seen: &mut Vec<(u32, Value)>) -> Value {
         let mut code = None;
         for plane in &self.packed.planes {
             let vector = plane.vector + four / plane.fours();
@@ -149,16 +155,15 @@ impl Records {
         if self.packed.format.signed && !self.panels.unsigned { b.bitcast(code, Elem::I8) } else { code }
     }
 
-    /// The scales of a group of a chunk, or its minima, `f32 [1, lanes]`.
-    pub fn scale(&self, b: &mut Builder, s: &PackedScales, [record, chunk]: [Value; 2], group: u32) -> Value {
-        let p = self.panels.lanes;
+    /// The scales of a group of a chunk, or its minima, `f32 [1, rows]`.
+    pub fn scale(&self, b: &mut Builder, s: &PackedScales, place: Place, group: u32) -> Value {
+        let p = place.rows;
         let row = |b: &mut Builder, view, at: Value| {
-            let zero = b.index(0);
-            let v = b.load(view, &[record, at, zero], &[1, 1, p], None);
+            let v = b.load(view, &[place.record, at, place.row], &[1, 1, p], None);
             b.reshape(v, &[1, p])
         };
         // Of the block's groups.
-        let first = times(b, chunk, CHUNK / self.packed.format.group);
+        let first = times(b, place.chunk, CHUNK / self.packed.format.group);
         let mut at = b.index(i64::from(s.at / s.elem.bytes()));
         if s.count > 1 {
             at = b.add(at, first);
@@ -196,11 +201,8 @@ fn field(b: &mut Builder, v: Value, plane: &Plane, i: u32) -> Value {
     }
     let ty = b.ty(v);
     let (from, to) = (i * plane.width, plane.bit);
-    let moved = if from >= to {
-        shifted(b, v, BinaryOp::Shr, from - to)
-    } else {
-        shifted(b, v, BinaryOp::Shl, to - from)
-    };
+    let moved =
+        if from >= to { shifted(b, v, BinaryOp::Shr, from - to) } else { shifted(b, v, BinaryOp::Shl, to - from) };
     let mask = b.int(((1 << plane.width) - 1) << to, ty);
     b.binary(BinaryOp::And, moved, mask)
 }
@@ -257,8 +259,8 @@ enum To {
 
 impl Pack {
     fn declare(&self, i: &mut Interface) -> Args {
-        let (n, k, p) = (self.n, self.k, self.panels.lanes);
-        let all = n.next_multiple_of(PIECE) / p;
+        let (n, k, p) = (self.n, self.k, PANEL);
+        let all = n.next_multiple_of(PANEL) / p;
         let out = |elem, dims: &[u32], strides: &[u32]| {
             let extents = |list: &[u32]| list.iter().map(|&n| n.into()).collect::<Vec<Extent>>();
             (elem, extents(dims), extents(strides))
@@ -274,8 +276,7 @@ impl Pack {
                 };
                 let fours = f.chunks() * packed.vectors();
                 let fours = declare(out(Elem::U8, &[records, p, fours, 4], &[bytes * p, 4, 4 * p, 1]));
-                let numbers =
-                    declare(out(packed.scales.elem, &[records, p, bytes / size], &[bytes * p / size, 1, p]));
+                let numbers = declare(out(packed.scales.elem, &[records, p, bytes / size], &[bytes * p / size, 1, p]));
                 let bytes =
                     has_factors(&packed).then(|| declare(out(Elem::U8, &[records, p, bytes], &[bytes * p, 1, p])));
                 Args { weight, to: To::Records { packed, fours, numbers, bytes } }
@@ -307,8 +308,8 @@ impl Template for Pack {
         self.panels.check(FAMILY, self.weight, [self.n, self.k])?;
         let mut b = Builder::new(self.name());
         let a = declare(&mut b, |i| self.declare(i));
-        let p = self.panels.lanes;
-        b.grid(0, GridExpr::constant(self.n.next_multiple_of(PIECE) / p));
+        let p = PANEL;
+        b.grid(0, GridExpr::constant(self.n.next_multiple_of(PANEL) / p));
         let panel = b.program_id(0);
         let first = times(&mut b, panel, p);
         let bounds = [0, p, ROWS].map(|n| b.index(n.into()));
@@ -443,16 +444,9 @@ pub(crate) fn negative(b: &mut Builder, v: Value) -> Value {
 }
 
 /// A view of floats packed in panels: panel, step of `step` columns, column of the step, row.
-pub(crate) fn declare_floats(
-    i: &mut Interface,
-    slot: Slot,
-    elem: Elem,
-    panels: Panels,
-    [n, k]: [u32; 2],
-    step: u32,
-) -> View {
-    let p = panels.lanes;
-    let dims = [n.next_multiple_of(PIECE) / p, k / step, step, p];
+pub(crate) fn declare_floats(i: &mut Interface, slot: Slot, elem: Elem, [n, k]: [u32; 2], step: u32) -> View {
+    let p = PANEL;
+    let dims = [n.next_multiple_of(PANEL) / p, k / step, step, p];
     let strides = [k.saturating_mul(p), step * p, p, 1];
     i.strided(slot, elem, &dims.map(Extent::from), &strides.map(Extent::from), Access::In)
 }

@@ -2,8 +2,8 @@
 
 use super::reg::{Cast, FloatOp, IntOp};
 use super::{Codegen, Reg, Result, Tile};
-use inkwell::types::BasicTypeEnum;
 use hrx_ir::tile::{Elem, ReduceOp, Shape, Value};
+use inkwell::types::BasicTypeEnum;
 
 /// For each register of a tile of shape `to`, the register of a tile of shape `from` that is broadcast to it.
 fn broadcast_rows(from: Shape, to: Shape) -> Vec<usize> {

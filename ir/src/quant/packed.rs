@@ -167,9 +167,7 @@ mod tests {
     fn what_is_met_often_is_packed_in_about_its_own_room() {
         let packed: Vec<Packed> = FORMATS.iter().filter_map(Packed::of).collect();
         let names: Vec<&str> = packed.iter().map(|p| p.format.name).collect();
-        for wanted in
-            ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4"]
-        {
+        for wanted in ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4"] {
             assert!(names.contains(&wanted), "{wanted} is not packed");
         }
         for p in &packed {

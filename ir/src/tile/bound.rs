@@ -41,7 +41,9 @@ fn bound(k: &Kernel, v: Value, depth: u32) -> u32 {
             Elem::U8 | Elem::U16 | Elem::U32 => of(*arg),
             _ => most,
         },
-        Op::Broadcast { arg, .. } | Op::Reshape { arg, .. } | Op::Slice { arg, .. } | Op::Repeat { arg, .. } => of(*arg),
+        Op::Broadcast { arg, .. } | Op::Reshape { arg, .. } | Op::Slice { arg, .. } | Op::Repeat { arg, .. } => {
+            of(*arg)
+        }
         Op::Lookup { table, .. } => table.bytes.iter().copied().max().map_or(0, u32::from),
         Op::LoadBlock { part: BlockPart::Codes(_), view, .. } => match k.views[*view].content {
             super::kernel::Content::Quant(f) => f.max_code,

@@ -76,8 +76,8 @@ impl LinearTiling {
 pub struct PanelTiling {
     /// How matrices are packed.
     pub panels: Panels,
-    /// Panels that are multiplied together: with the tokens these are the sums in registers.
-    pub tile: u32,
+    /// Outputs of a tile: 8, 16 or 32. For each of a program's tokens their sums are in registers.
+    pub rows: u32,
     /// Tokens of a program.
     pub tokens: u32,
     /// Outputs of a program: a multiple of 32.
@@ -90,31 +90,32 @@ const MOST_ROWS: u32 = 256;
 const ROWS_OF_ONE: u32 = 64;
 
 impl PanelTiling {
-    /// A tiling for a matrix `[n, k]`, `matrices` of them at once, and launches of about this many tokens; none where a
+    /// A tiling for a matrix `[n, k]`, `matrices` of them at once, this form of activations, and launches of about so many
+    /// tokens; none where a
     /// target's vectors don't have packed matrices.
-    pub fn choose(shape: &TargetShape, [n, k]: [u32; 2], tokens: u32, matrices: u32) -> Option<PanelTiling> {
+    pub fn choose(
+        shape: &TargetShape,
+        [n, k]: [u32; 2],
+        input: Output,
+        tokens: u32,
+        matrices: u32,
+    ) -> Option<PanelTiling> {
         let panels = Panels::of(shape)?;
-        // As many sums in integers as in floats, and half as many registers for codes and activations; floats that were
-        // not needed since the last step may be in memory.
-        let sums = (shape.registers / 2).max(2);
-        let tile = if panels.lanes * 2 <= PIECE { 2 } else { 1 };
-        let mut many = (sums / tile).min(8);
         let rows = |most: u32| n.div_ceil(n.div_ceil(most)).next_multiple_of(PIECE);
         if tokens == 1 {
-            // A single stream of memory: the processor's prefetching follows it best.
-            return Some(PanelTiling { panels, tile: 1, tokens: 1, program_rows: rows(ROWS_OF_ONE) });
+            return Some(PanelTiling { panels, rows: PIECE, tokens: 1, program_rows: rows(ROWS_OF_ONE) });
         }
+        // Half of the registers are sums. Of products with bytes there are as many sums in floats, but these are needed
+        // once in a chunk and may be in memory meanwhile.
+        let vectors = if input == Output::Q8 && shape.registers >= 32 { 2 } else { 1 };
+        let tile = (shape.lanes * vectors).clamp(8, PIECE);
+        let mut many = (shape.registers * shape.lanes / 2 / tile).clamp(1, 16);
         let program_rows = rows(MOST_ROWS / matrices.max(1));
         let fits = |tokens: u32| local_bytes(tokens, program_rows, k, matrices) <= hrx_ir::tile::MAX_LOCAL_BYTES;
         while many > 1 && !fits(many) {
             many /= 2;
         }
-        Some(PanelTiling { panels, tile, tokens: many, program_rows })
-    }
-
-    /// Outputs of a tile.
-    pub(super) fn rows(&self) -> u32 {
-        self.tile * self.panels.lanes
+        Some(PanelTiling { panels, rows: tile, tokens: many, program_rows })
     }
 }
 
@@ -425,7 +426,9 @@ impl LinearCut {
         matrices: u32,
     ) -> Vec<Candidate<LinearCut>> {
         match LinearCut::choose(shape, [n, k], weight, tokens, matrices) {
-            cut @ (LinearCut::Vectors(_) | LinearCut::Panels(_)) => vec![Candidate { cut, terms: Vec::new(), refused: None }],
+            cut @ (LinearCut::Vectors(_) | LinearCut::Panels(_)) => {
+                vec![Candidate { cut, terms: Vec::new(), refused: None }]
+            }
             LinearCut::Rows(_) => RowsTiling::candidates(shape, [n, k], weight, matrices)
                 .into_iter()
                 .map(|c| c.map(LinearCut::from))
@@ -471,7 +474,7 @@ impl LinearCut {
                 unless(whole, "program_rows is a multiple of 32 and of rows, at most 1024")?;
             }
             LinearCut::Panels(t) => {
-                unless(power(t.tile, 1, 32) && t.rows() <= PIECE, "a tile has panels of at most 32 rows in all")?;
+                unless(power(t.rows, 8, PIECE), "a tile has 8, 16 or 32 rows")?;
                 unless((1..=64).contains(&t.tokens), "tokens are 1 to 64")?;
                 let whole = t.program_rows > 0 && t.program_rows.is_multiple_of(PIECE) && t.program_rows <= 1024;
                 unless(whole, "program_rows is a multiple of 32, at most 1024")?;
@@ -517,7 +520,7 @@ impl LinearCut {
                 tag
             }
             LinearCut::Panels(t) => {
-                format!("_t{}x{}p{}_p{}", t.tokens, t.tile, t.panels.tag(), t.program_rows)
+                format!("_t{}x{}{}_p{}", t.tokens, t.rows, t.panels.tag(), t.program_rows)
             }
             LinearCut::Rows(t) => format!("_rows{}c{}w{}", t.rows, t.chunks, t.waves),
             LinearCut::Matrix(t) => format!("_tile{}x{}x{}w{}", t.m, t.n, t.k, t.waves),

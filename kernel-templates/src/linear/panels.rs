@@ -1,7 +1,7 @@
 //! Products with matrices packed for a processor's vectors, rows in lanes: no lane needs what another one has.
 //!
-//! A program has some outputs of a few tokens. It takes the outputs a tile at a time, some panels of the matrix: for each
-//! panel and token there is a sum in a register, to which steps along K are added in rising order. The sums land in local
+//! A program has some outputs of a few tokens. It takes the outputs a tile at a time, a panel of the matrix or a part of one:
+//! for each token there are sums in registers, to which steps along K are added in rising order. The sums land in local
 //! memory, from where the [epilogue](super::vectors::epilogue) takes them.
 //!
 //! The order of a sum, whatever the tile: with Q8 activations for each group of a format in rising order
@@ -12,10 +12,10 @@ use super::dot::Input;
 use super::{Args, Linear, PanelTiling, vectors};
 use crate::emit::{clamped, shifted_right, times};
 use crate::facts::WeightType;
-use crate::packed::{Panels, Records, declare_floats, negative};
+use crate::packed::{PANEL, Panels, Place, Records, declare_floats, negative};
 use crate::slot::{Interface, Slot};
 use hrx_ir::quant::{CHUNK, FOURS, Packed};
-use hrx_ir::tile::{Builder, Elem, GridExpr, ReduceOp, Type, Value, View};
+use hrx_ir::tile::{BinaryOp, Builder, Elem, GridExpr, ReduceOp, Type, Value, View};
 
 /// Columns of a step along packed floats.
 pub(super) const STEP: u32 = 8;
@@ -23,7 +23,7 @@ pub(super) const STEP: u32 = 8;
 /// A packed matrix.
 pub(super) enum Matrix {
     Records(Records),
-    Floats { view: View, panels: Panels },
+    Floats(View),
 }
 
 impl Matrix {
@@ -35,7 +35,7 @@ impl Matrix {
                 let packed = Packed::of(f).unwrap_or_else(|| unreachable!("the facts were checked"));
                 Matrix::Records(Records::declare(i, slot, packed, panels, nk))
             }
-            WeightType::Float(e) => Matrix::Floats { view: declare_floats(i, slot, e, panels, nk, STEP), panels },
+            WeightType::Float(e) => Matrix::Floats(declare_floats(i, slot, e, nk, STEP)),
         }
     }
 }
@@ -68,7 +68,7 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &PanelTiling, a: &Args) {
         dot.prepare(b, &beside);
     }
     let locals: Vec<View> = a.packed.iter().map(|_| b.local(Elem::F32, &[t.tokens, t.program_rows])).collect();
-    let (zero, all, step) = (b.index(0), b.index(i64::from(t.program_rows)), b.index(i64::from(t.rows())));
+    let (zero, all, step) = (b.index(0), b.index(i64::from(t.program_rows)), b.index(i64::from(t.rows)));
     let mut end = all;
     if !l.n.is_multiple_of(t.program_rows) {
         let n = b.index(i64::from(l.n));
@@ -79,17 +79,18 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &PanelTiling, a: &Args) {
     }
     b.for_loop([zero, end, step], &[], |b, at, _| {
         let row = b.add(first, at);
-        let panel = shifted_right(b, row, t.panels.lanes.trailing_zeros());
+        let panel = shifted_right(b, row, PANEL.trailing_zeros());
+        let within = b.index(i64::from(PANEL) - 1);
+        let within = if t.rows == PANEL { zero } else { b.binary(BinaryOp::And, row, within) };
         for ((matrix, beside), &local) in a.packed.iter().zip(&beside).zip(&locals) {
             let sums = match (matrix, beside) {
-                (Matrix::Records(m), Some(beside)) => dot.blocks(b, m, beside, panel),
-                (Matrix::Floats { view, panels }, _) => dot.floats(b, *view, *panels, panel),
+                (Matrix::Records(m), Some(beside)) => dot.blocks(b, m, beside, [panel, within]),
+                (Matrix::Floats(view), _) => dot.floats(b, *view, [panel, within]),
                 (Matrix::Records(_), None) => unreachable!("quantised matrices have sums beside them"),
             };
-            for (i, sum) in sums.into_iter().enumerate() {
-                let (p, token) = (i as u32 / t.tokens, i as u32 % t.tokens);
-                let (token, col) = (b.index(token.into()), crate::emit::plus(b, at, p * t.panels.lanes));
-                b.store(local, &[token, col], sum, None);
+            for (token, sum) in sums.into_iter().enumerate() {
+                let token = b.index(token as i64);
+                b.store(local, &[token, at], sum, None);
             }
         }
         vec![]
@@ -123,7 +124,7 @@ impl PanelDot<'_> {
     fn spread(&self, b: &mut Builder, v: Value) -> Value {
         let ty = b.ty(v);
         let v = b.reshape(v, &[1, 1]);
-        b.broadcast(v, Type::new(ty.elem, &[1, self.t.panels.lanes]).shape)
+        b.broadcast(v, Type::new(ty.elem, &[1, self.t.rows]).shape)
     }
 
     /// What a matrix needs of the activations beside their codes, with memory for several tokens.
@@ -201,7 +202,14 @@ impl PanelDot<'_> {
     }
 
     /// A number for each group of a chunk: of memory, or as it was made with one token.
-    fn of_group(&self, b: &mut Builder, view: Option<View>, made: Option<Value>, [t, col]: [Value; 2], g: u32) -> Value {
+    fn of_group(
+        &self,
+        b: &mut Builder,
+        view: Option<View>,
+        made: Option<Value>,
+        [t, col]: [Value; 2],
+        g: u32,
+    ) -> Value {
         let v = match (view, made) {
             (Some(view), _) => b.load(view, &[t, col], &[1, 1], None),
             (None, Some(made)) => b.slice(made, 1, g, 1),
@@ -210,28 +218,22 @@ impl PanelDot<'_> {
         self.spread(b, v)
     }
 
-    /// Sums for a tile's panels from `panel` on, and each token: `[1, lanes]`, tokens fastest.
-    fn blocks(&self, b: &mut Builder, m: &Records, beside: &Beside, panel: Value) -> Vec<Value> {
+    /// Sums of a tile for each token, `[1, rows]`.
+    fn blocks(&self, b: &mut Builder, m: &Records, beside: &Beside, [panel, row]: [Value; 2]) -> Vec<Value> {
         let Input::Q8 { codes: x, scales: x_scales } = self.a.x else {
             unreachable!("packed blocks are multiplied by Q8")
         };
-        let (lanes, tokens) = (self.t.panels.lanes, self.tokens);
-        let firsts: Vec<Value> = (0..self.t.tile)
-            .map(|p| {
-                let panel = crate::emit::plus(b, panel, p);
-                times(b, panel, m.blocks)
-            })
-            .collect();
-        let zero = b.float(0.0, &[1, lanes]);
-        let inits = vec![zero; firsts.len() * tokens.len()];
+        let (rows, tokens) = (self.t.rows, self.tokens);
+        let first = times(b, panel, m.blocks);
+        let inits = vec![b.float(0.0, &[1, rows]); tokens.len()];
         let bounds = [0, self.chunks(), 1].map(|n| b.index(n.into()));
+        let groups = CHUNK / beside.group;
         b.for_loop(bounds, &inits, |b, chunk, sums| {
             let mut sums = sums.to_vec();
-            let [block, within] = m.place(b, chunk);
-            let places: Vec<[Value; 2]> = firsts.iter().map(|&first| [b.add(first, block), within]).collect();
-            let groups = CHUNK / beside.group;
-            let col = times(b, chunk, groups);
-            let mut seen: Vec<Vec<(u32, Value)>> = vec![Vec::new(); places.len()];
+            let [block, within] = m.block(b, chunk);
+            let place = Place { record: b.add(first, block), chunk: within, row, rows };
+            let first_group = times(b, chunk, groups);
+            let mut seen = Vec::new();
             let alone = (tokens.len() == 1 && (beside.zero.is_some() || beside.sums.is_some())).then(|| {
                 let fours = self.fours(b, tokens[0], chunk);
                 PanelDot::of_groups(b, fours, groups)
@@ -239,55 +241,42 @@ impl PanelDot<'_> {
             let begins_alone = alone.zip(beside.zero).map(|(sums, (zero, _))| PanelDot::begin(b, zero, sums));
             let sums_alone = alone.zip(beside.sums).map(|(sums, _)| self.sums_of_x(b, [tokens[0], chunk], sums));
             for group in 0..groups {
-                let col = crate::emit::plus(b, col, group);
-                let begin = |b: &mut Builder, token: u32| match beside.zero {
-                    Some((_, view)) => {
-                        let token = b.index(token.into());
-                        self.of_group(b, view, begins_alone, [token, col], group)
-                    }
-                    None => b.int(0, Type::new(Elem::I32, &[1, lanes])),
-                };
-                let begins: Vec<Value> = (0..tokens.len() as u32).map(|t| begin(b, t)).collect();
-                let mut dots: Vec<Value> = places.iter().flat_map(|_| begins.clone()).collect();
+                let col = crate::emit::plus(b, first_group, group);
+                let mut dots: Vec<Value> = (0..tokens.len())
+                    .map(|t| match beside.zero {
+                        Some((_, view)) => {
+                            let t = b.index(t as i64);
+                            self.of_group(b, view, begins_alone, [t, col], group)
+                        }
+                        None => b.int(0, Type::new(Elem::I32, &[1, rows])),
+                    })
+                    .collect();
                 for four in group * FOURS / groups..(group + 1) * FOURS / groups {
-                    let codes: Vec<Value> =
-                        places.iter().zip(&mut seen).map(|(&at, seen)| m.code(b, at, four, seen)).collect();
-                    for (t, &token) in tokens.iter().enumerate() {
+                    let codes = m.code(b, place, four, &mut seen);
+                    for (dot, &token) in dots.iter_mut().zip(tokens) {
                         let at = b.index(i64::from(4 * four));
                         let four = b.load(x, &[token, chunk, at], &[1, 1, 4], None);
                         let four = b.reshape(four, &[1, 4]);
-                        let all = b.broadcast(four, Type::new(Elem::I8, &[lanes, 4]).shape);
-                        let all = b.reshape(all, &[1, 4 * lanes]);
-                        for (p, &code) in codes.iter().enumerate() {
-                            let dot = &mut dots[p * tokens.len() + t];
-                            *dot = b.dot4(code, all, *dot);
-                        }
+                        let all = b.broadcast(four, Type::new(Elem::I8, &[rows, 4]).shape);
+                        let all = b.reshape(all, &[1, 4 * rows]);
+                        *dot = b.dot4(codes, all, *dot);
                     }
                 }
-                let scales: Vec<Value> =
-                    places.iter().map(|&at| m.scale(b, &m.packed.scales, at, group)).collect();
-                let minima: Option<Vec<Value>> = m.packed.minima.map(|minima| {
-                    let minimum = |b: &mut Builder, at| {
-                        let v = m.scale(b, &minima, at, group);
-                        negative(b, v)
-                    };
-                    places.iter().map(|&at| minimum(b, at)).collect()
+                let scale = m.scale(b, &m.packed.scales, place, group);
+                let minus = m.packed.minima.map(|minima| {
+                    let minimum = m.scale(b, &minima, place, group);
+                    negative(b, minimum)
                 });
-                for (t, &token) in tokens.iter().enumerate() {
-                    let x_scale = b.load(x_scales, &[token, chunk], &[1, 1], None);
+                for (t, (sum, &dot)) in sums.iter_mut().zip(&dots).enumerate() {
+                    let x_scale = b.load(x_scales, &[tokens[t], chunk], &[1, 1], None);
                     let x_scale = self.spread(b, x_scale);
-                    let x_sum = beside.sums.map(|view| {
+                    let scale = b.mul(scale, x_scale);
+                    let dot = b.convert(dot, Elem::F32);
+                    *sum = b.fma(dot, scale, *sum);
+                    if let Some((minus, view)) = minus.zip(beside.sums) {
                         let t = b.index(t as i64);
-                        self.of_group(b, view, sums_alone, [t, col], group)
-                    });
-                    for (p, &scale) in scales.iter().enumerate() {
-                        let at = p * tokens.len() + t;
-                        let dot = b.convert(dots[at], Elem::F32);
-                        let scale = b.mul(scale, x_scale);
-                        sums[at] = b.fma(dot, scale, sums[at]);
-                        if let (Some(minima), Some(x_sum)) = (&minima, x_sum) {
-                            sums[at] = b.fma(minima[p], x_sum, sums[at]);
-                        }
+                        let x_sum = self.of_group(b, view, sums_alone, [t, col], group);
+                        *sum = b.fma(minus, x_sum, *sum);
                     }
                 }
             }
@@ -296,30 +285,22 @@ impl PanelDot<'_> {
     }
 
     /// As [`blocks`](PanelDot::blocks), with floats.
-    fn floats(&self, b: &mut Builder, view: View, panels: Panels, panel: Value) -> Vec<Value> {
+    fn floats(&self, b: &mut Builder, view: View, [panel, row]: [Value; 2]) -> Vec<Value> {
         let Input::F32(x) = self.a.x else { unreachable!("floats are multiplied by floats") };
-        let (lanes, tokens) = (panels.lanes, self.tokens);
-        let places: Vec<Value> = (0..self.t.tile).map(|p| crate::emit::plus(b, panel, p)).collect();
-        let zero = b.float(0.0, &[1, lanes]);
-        let inits = vec![zero; places.len() * tokens.len()];
+        let rows = self.t.rows;
+        let inits = vec![b.float(0.0, &[1, rows]); self.tokens.len()];
         let bounds = [0, self.l.k / STEP, 1].map(|n| b.index(n.into()));
         b.for_loop(bounds, &inits, |b, step, sums| {
             let mut sums = sums.to_vec();
             for i in 0..STEP {
-                let (i, zero) = (b.index(i.into()), b.index(0));
-                let weight = |b: &mut Builder, panel| {
-                    let w = b.load(view, &[panel, step, i, zero], &[1, 1, 1, lanes], None);
-                    let w = b.reshape(w, &[1, lanes]);
-                    b.convert(w, Elem::F32)
-                };
-                let weights: Vec<Value> = places.iter().map(|&panel| weight(b, panel)).collect();
-                for (t, &token) in tokens.iter().enumerate() {
+                let i = b.index(i.into());
+                let w = b.load(view, &[panel, step, i, row], &[1, 1, 1, rows], None);
+                let w = b.reshape(w, &[1, rows]);
+                let w = b.convert(w, Elem::F32);
+                for (sum, &token) in sums.iter_mut().zip(self.tokens) {
                     let x = b.load(x, &[token, step, i], &[1, 1, 1], None);
                     let x = self.spread(b, x);
-                    for (p, &w) in weights.iter().enumerate() {
-                        let sum = &mut sums[p * tokens.len() + t];
-                        *sum = b.fma(w, x, *sum);
-                    }
+                    *sum = b.fma(w, x, *sum);
                 }
             }
             sums

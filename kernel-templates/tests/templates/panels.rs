@@ -10,11 +10,11 @@ use hrx_templates::{
 };
 use proptest::prelude::*;
 
-const AVX512: Panels = Panels { lanes: 16, unsigned: true };
-const AVX2: Panels = Panels { lanes: 8, unsigned: false };
+const AVX512: Panels = Panels { unsigned: true };
+const AVX2: Panels = Panels { unsigned: false };
 
 fn tiling(panels: Panels, tokens: u32) -> PanelTiling {
-    PanelTiling { panels, tile: 2, tokens, program_rows: 32 }
+    PanelTiling { panels, rows: if panels.unsigned { 16 } else { 8 }, tokens, program_rows: 32 }
 }
 
 fn q(name: &str) -> WeightType {
@@ -90,15 +90,15 @@ fn tiles_of_panels_fit_the_registers() {
     for (lanes, registers) in [(4, 16), (8, 16), (16, 32)] {
         for (tokens, nk) in [(1, [640, 640]), (512, [1536, 576]), (512, [100, 28672])] {
             let shape = TargetShape::vectors(lanes, registers).with_byte_dot(true);
-            let t = PanelTiling::choose(&shape, nk, tokens, 2).expect("vectors have panels");
-            assert!(t.tile * t.tokens <= registers / 2, "{t:?} for {shape:?}");
+            let t = PanelTiling::choose(&shape, nk, Output::Q8, tokens, 2).expect("vectors have panels");
+            assert!(tokens == 1 || t.rows.div_ceil(lanes) * t.tokens <= registers / 2, "{t:?} for {shape:?}");
             let gated = Some(Gated { up: q("q6_k"), activation: Activation::Silu });
             let k = nk[1].next_multiple_of(256);
             let kernel = Linear { gated, ..Linear::new(nk[0], k, q("q4_k"), t) }.kernel();
             hrx_ir::tile::verify(&kernel.expect("a chosen tiling is supported")).expect("it verifies");
         }
     }
-    assert_eq!(PanelTiling::choose(&waves_shape(32), [64, 64], 1, 1), None);
+    assert_eq!(PanelTiling::choose(&waves_shape(32), [64, 64], Output::Q8, 1, 1), None);
 }
 
 proptest! {
@@ -106,16 +106,16 @@ proptest! {
 
     #[test]
     fn panels_and_batches_change_no_bit(
-        which in 0usize..64, n in 1u32..70, t in 1usize..6, seed in 0u64..1000, tokens in 1u32..6, lanes_log in 2u32..5,
-        unsigned in any::<bool>(), rows in 1u32..3,
+        which in 0usize..64, n in 1u32..70, t in 1usize..6, seed in 0u64..1000, tokens in 1u32..6, rows_log in 3u32..6,
+        unsigned in any::<bool>(), pieces in 1u32..3,
     ) {
         let types: Vec<WeightType> = packed_types().collect();
         let ty = types[which % types.len()];
-        let panels = Panels { lanes: 1 << lanes_log, unsigned };
+        let panels = Panels { unsigned };
         let reference = Linear::new(n, some_k(ty), ty, tiling(AVX512, 1));
         let (args, _) = case(&reference, t, seed);
         let tiled = Linear {
-            tiling: PanelTiling { panels, tile: 1, tokens, program_rows: 32 * rows }.into(),
+            tiling: PanelTiling { panels, rows: 1 << rows_log, tokens, program_rows: 32 * pieces }.into(),
             ..reference.clone()
         };
         let got = outputs(&tiled, &packed(&tiled, panels, &args));

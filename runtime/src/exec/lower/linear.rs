@@ -114,7 +114,7 @@ impl Lowerer<'_> {
         };
         let matrices: Vec<Tensor> = matrices.into_iter().flatten().collect();
         let all = matrices.iter().all(|&t| fit(t));
-        all.then(|| kt::PanelTiling::choose(&self.shape, nk, tokens, matrices.len() as u32))?
+        all.then(|| kt::PanelTiling::choose(&self.shape, nk, input, tokens, matrices.len() as u32))?
     }
 
     /// One product with all that comes before and after it.
@@ -134,10 +134,8 @@ impl Lowerer<'_> {
         let tokens = if many { PREFILL_TOKENS } else { 1 };
         let matrices = if l.up.is_some() { 2 } else { 1 };
         let panels = self.panels(l, [n, k], tokens);
-        let tiling = panels.map_or_else(
-            || kt::LinearCut::choose(&self.shape, [n, k], weight, tokens, matrices),
-            kt::LinearCut::from,
-        );
+        let tiling = panels
+            .map_or_else(|| kt::LinearCut::choose(&self.shape, [n, k], weight, tokens, matrices), kt::LinearCut::from);
         let matrix = |t| if panels.is_some() { Operand::Packed(t) } else { Operand::Weight(t) };
         let request = |output| {
             Request::from(kt::Linear {
