@@ -12,6 +12,7 @@ pub mod kfd;
 mod memory;
 mod pool;
 mod select;
+mod shares;
 mod slots;
 
 pub use cpu::Cpu;
