@@ -23,6 +23,9 @@ pub struct Panels {
 }
 
 impl Panels {
+    /// Rows of a panel.
+    pub const ROWS: u32 = PANEL;
+
     /// The form that vectors of a target want; none for waves.
     pub fn of(shape: &TargetShape) -> Option<Panels> {
         shape.waves.is_none().then_some(Panels { unsigned: shape.byte_dot })

@@ -478,9 +478,10 @@ impl LinearCut {
                 unless((1..=64).contains(&t.tokens), "tokens are 1 to 64")?;
                 let whole = t.program_rows > 0 && t.program_rows.is_multiple_of(PIECE) && t.program_rows <= 1024;
                 unless(whole, "program_rows is a multiple of 32, at most 1024")?;
-                unless(l.norm.is_none() && l.experts.is_none(), "panels have no norm and no experts")?;
+                unless(l.norm.is_none(), "panels have no norm")?;
+                let rows = l.n.saturating_mul(l.experts.map_or(1, |e| e.count));
                 for weight in l.weight_types() {
-                    t.panels.check(FAMILY, weight, [l.n, l.k])?;
+                    t.panels.check(FAMILY, weight, [rows, l.k])?;
                     let form = Panels::input(weight) == Some(l.input);
                     unless(form, "packed blocks are multiplied by Q8, packed floats by f32")?;
                 }

@@ -4,6 +4,7 @@
 
 use super::{FAMILY, Linear, LinearCut};
 use crate::facts::{Output, TemplateError};
+use crate::packed::PANEL;
 use crate::slot::{Interface, Slot};
 use hrx_ir::tile::{Access, BinaryOp, Builder, Elem, Value, View};
 
@@ -54,7 +55,10 @@ impl Experts {
         )?;
         unless(!self.grouped || !matches!(l.tiling, LinearCut::Rows(_)), "programs for one row have no groups")?;
         unless(l.gated.is_none() || !self.scale, "gated products have no scale")?;
-        unless(!l.residual && l.norm.is_none() && l.input == Output::F32, "x is f32, without norm and residual")
+        let panels = matches!(l.tiling, LinearCut::Panels(_));
+        unless(!panels || l.n.is_multiple_of(PANEL), "packed experts have whole panels of rows")?;
+        unless(l.input == Output::F32 || panels, "x is f32 but for packed matrices")?;
+        unless(!l.residual && l.norm.is_none(), "there is no norm and no residual")
     }
 
     /// Declares the parameters that stand before x: the number of tokens where rows of x are theirs.

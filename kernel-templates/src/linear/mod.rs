@@ -166,18 +166,19 @@ impl Linear {
         let n_tokens = i.index(Slot::NTokens);
         let (t, n, k) = (n_tokens.into(), self.n.into(), self.k.into());
         let [n_rows, x_rows] = self.experts.map_or([n_tokens; 2], |e| e.declare_rows(i, n_tokens));
+        let rows = x_rows.into();
         let x = match (self.input, &self.tiling) {
             // By chunk or step, so that places in it are constants of the code.
             (Output::Q8, LinearCut::Panels(_)) => {
-                let (dims, strides) = ([t, (self.k / CHUNK).into(), CHUNK.into()], [k, CHUNK.into(), 1.into()]);
+                let (dims, strides) = ([rows, (self.k / CHUNK).into(), CHUNK.into()], [k, CHUNK.into(), 1.into()]);
                 Input::Q8 {
                     codes: i.strided(Slot::XCodes, Elem::I8, &dims, &strides, Access::In),
-                    scales: i.view(Slot::XScales, Elem::F32, &[t, (self.k / CHUNK).into()], Access::In),
+                    scales: i.view(Slot::XScales, Elem::F32, &[rows, (self.k / CHUNK).into()], Access::In),
                 }
             }
             (Output::F32, LinearCut::Panels(_)) => {
                 let step = panels::STEP;
-                let (dims, strides) = ([t, (self.k / step).into(), step.into()], [k, step.into(), 1.into()]);
+                let (dims, strides) = ([rows, (self.k / step).into(), step.into()], [k, step.into(), 1.into()]);
                 Input::F32(i.strided(Slot::X, Elem::F32, &dims, &strides, Access::In))
             }
             (Output::Q8, _) if self.norm.is_none() => Input::Q8 {

@@ -9,6 +9,7 @@
 //! `fma(-minimum, x_scale * Σ x, sum)`; with floats `fma(w, x, sum)` for each element.
 
 use super::dot::Input;
+use super::experts::{Chosen, Experts};
 use super::{Args, Linear, PanelTiling, vectors};
 use crate::emit::{clamped, shifted_right, times};
 use crate::facts::WeightType;
@@ -52,58 +53,63 @@ struct Beside {
 }
 
 pub(super) fn emit(b: &mut Builder, l: &Linear, t: &PanelTiling, a: &Args) {
+    if let Some(experts) = l.experts.filter(|e| e.grouped) {
+        return grouped(b, l, t, a, experts);
+    }
     // Tokens change fastest: a program's part of the matrix stays in the cache for those that follow.
     b.grid(0, GridExpr::ceil_div(a.n_tokens, t.tokens));
     b.grid(1, GridExpr::ceil_div(l.n, t.program_rows));
     let (group, program) = (b.program_id(0), b.program_id(1));
     let first = times(b, program, t.program_rows);
-    let first_token = times(b, group, t.tokens);
-    let tokens: Vec<Value> = match t.tokens {
-        1 => vec![group],
-        n => (0..n).map(|i| clamped(b, first_token, i, a.n_tokens)).collect(),
-    };
-    let dot = PanelDot { l, t, a, tokens: &tokens };
-    let beside: Vec<Option<Beside>> = a.packed.iter().map(|m| dot.beside(b, m)).collect();
-    if t.tokens > 1 {
-        dot.prepare(b, &beside);
-    }
-    let locals: Vec<View> = a.packed.iter().map(|_| b.local(Elem::F32, &[t.tokens, t.program_rows])).collect();
-    let (zero, all, step) = (b.index(0), b.index(i64::from(t.program_rows)), b.index(i64::from(t.rows)));
-    let mut end = all;
-    if !l.n.is_multiple_of(t.program_rows) {
-        let n = b.index(i64::from(l.n));
-        let rest = b.sub(n, first);
-        end = b.min(all, rest);
-        let zeros = b.float(0.0, &[t.tokens, t.program_rows]);
-        locals.iter().for_each(|&l| b.store(l, &[zero, zero], zeros, None));
-    }
-    b.for_loop([zero, end, step], &[], |b, at, _| {
-        let row = b.add(first, at);
-        let panel = shifted_right(b, row, PANEL.trailing_zeros());
-        let within = b.index(i64::from(PANEL) - 1);
-        let within = if t.rows == PANEL { zero } else { b.binary(BinaryOp::And, row, within) };
-        for ((matrix, beside), &local) in a.packed.iter().zip(&beside).zip(&locals) {
-            let sums = match (matrix, beside) {
-                (Matrix::Records(m), Some(beside)) => dot.blocks(b, m, beside, [panel, within]),
-                (Matrix::Floats(view), _) => dot.floats(b, *view, [panel, within]),
-                (Matrix::Records(_), None) => unreachable!("quantised matrices have sums beside them"),
-            };
-            for (token, sum) in sums.into_iter().enumerate() {
-                let token = b.index(token as i64);
-                b.store(local, &[token, at], sum, None);
-            }
-        }
-        vec![]
-    });
     if t.tokens == 1 {
-        return vectors::epilogue(b, l, a, t.program_rows, &locals, [zero, group, first], None);
+        let of = l.chosen(b, a, group);
+        let locals = PanelDot { l, t, a, tokens: &[of.map_or(group, |c| c.x_row)] }.program(b, first, of);
+        let zero = b.index(0);
+        return vectors::epilogue(b, l, a, t.program_rows, &locals, [zero, group, first], of);
     }
+    let first_token = times(b, group, t.tokens);
+    let tokens: Vec<Value> = (0..t.tokens).map(|i| clamped(b, first_token, i, a.n_tokens)).collect();
+    let locals = PanelDot { l, t, a, tokens: &tokens }.program(b, first, None);
     let rest = b.sub(a.n_tokens, first_token);
-    let (one, all) = (b.index(1), b.index(i64::from(t.tokens)));
+    let (zero, one, all) = (b.index(0), b.index(1), b.index(i64::from(t.tokens)));
     let end = b.min(all, rest);
     b.for_loop([zero, end, one], &[], |b, at, _| {
         let token = b.add(first_token, at);
         vectors::epilogue(b, l, a, t.program_rows, &locals, [at, token, first], None);
+        vec![]
+    });
+}
+
+/// The rows that go to one expert, some at a time.
+fn grouped(b: &mut Builder, l: &Linear, t: &PanelTiling, a: &Args, experts: Experts) {
+    b.grid(0, GridExpr::ceil_div(l.n, t.program_rows));
+    b.grid(1, GridExpr::constant(experts.count));
+    let (program, expert) = (b.program_id(0), b.program_id(1));
+    let first = times(b, program, t.program_rows);
+    let Some((list, count)) = a.experts.as_ref().and_then(|args| experts.group(b, args, expert)) else { return };
+    let of = Chosen { expert, first: times(b, expert, l.n), x_row: expert };
+    let (zero, one, step) = (b.index(0), b.index(1), b.index(i64::from(t.tokens)));
+    let listed = |b: &mut Builder, at: Value| {
+        let row = b.load(list, &[expert, at], &[1, 1], None);
+        b.reshape(row, &[])
+    };
+    b.for_loop([zero, count, step], &[], |b, at, _| {
+        let tokens: Vec<Value> = (0..t.tokens)
+            .map(|i| {
+                let at = clamped(b, at, i, count);
+                let row = listed(b, at);
+                experts.x_rows(b, row)
+            })
+            .collect();
+        let locals = PanelDot { l, t, a, tokens: &tokens }.program(b, first, Some(of));
+        let rest = b.sub(count, at);
+        let end = b.min(step, rest);
+        b.for_loop([zero, end, one], &[], |b, i, _| {
+            let at = b.add(at, i);
+            let row = listed(b, at);
+            vectors::epilogue(b, l, a, t.program_rows, &locals, [i, row, first], Some(of));
+            vec![]
+        });
         vec![]
     });
 }
@@ -116,6 +122,46 @@ struct PanelDot<'a> {
 }
 
 impl PanelDot<'_> {
+    /// The sums of the program's outputs from `first` on, in local memory `f32 [tokens, program_rows]` for each matrix.
+    fn program(&self, b: &mut Builder, first: Value, of: Option<Chosen>) -> Vec<View> {
+        let (l, t, a) = (self.l, self.t, self.a);
+        let beside: Vec<Option<Beside>> = a.packed.iter().map(|m| self.beside(b, m)).collect();
+        if t.tokens > 1 {
+            self.prepare(b, &beside);
+        }
+        let locals: Vec<View> = a.packed.iter().map(|_| b.local(Elem::F32, &[t.tokens, t.program_rows])).collect();
+        let (zero, all, step) = (b.index(0), b.index(i64::from(t.program_rows)), b.index(i64::from(t.rows)));
+        let mut end = all;
+        if !l.n.is_multiple_of(t.program_rows) {
+            let n = b.index(i64::from(l.n));
+            let rest = b.sub(n, first);
+            end = b.min(all, rest);
+            let zeros = b.float(0.0, &[t.tokens, t.program_rows]);
+            locals.iter().for_each(|&l| b.store(l, &[zero, zero], zeros, None));
+        }
+        // The first row in the matrix that experts' matrices make.
+        let base = of.map_or(first, |of| b.add(first, of.first));
+        b.for_loop([zero, end, step], &[], |b, at, _| {
+            let row = b.add(base, at);
+            let panel = shifted_right(b, row, PANEL.trailing_zeros());
+            let within = b.index(i64::from(PANEL) - 1);
+            let within = if t.rows == PANEL { zero } else { b.binary(BinaryOp::And, row, within) };
+            for ((matrix, beside), &local) in a.packed.iter().zip(&beside).zip(&locals) {
+                let sums = match (matrix, beside) {
+                    (Matrix::Records(m), Some(beside)) => self.blocks(b, m, beside, [panel, within]),
+                    (Matrix::Floats(view), _) => self.floats(b, *view, [panel, within]),
+                    (Matrix::Records(_), None) => unreachable!("quantised matrices have sums beside them"),
+                };
+                for (token, sum) in sums.into_iter().enumerate() {
+                    let token = b.index(token as i64);
+                    b.store(local, &[token, at], sum, None);
+                }
+            }
+            vec![]
+        });
+        locals
+    }
+
     fn chunks(&self) -> u32 {
         self.l.k / CHUNK
     }

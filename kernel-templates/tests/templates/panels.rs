@@ -1,12 +1,14 @@
 //! Matrices packed for vectors, and products with them.
 
+use crate::experts::check_experts;
 use crate::linear::{all_types, awkward_k, case, outputs};
 use crate::support::*;
 use hrx_ir::quant::Format;
 use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
 use hrx_templates::{
-    Activation, Gated, Linear, Output, Pack, PanelTiling, Panels, Real, Slot, TargetShape, Template, WeightType,
+    Activation, Experts, Gated, Linear, Output, Pack, PanelTiling, Panels, Real, Slot, TargetShape, Template,
+    WeightType,
 };
 use proptest::prelude::*;
 
@@ -26,13 +28,14 @@ fn packed_types() -> impl Iterator<Item = WeightType> {
 }
 
 /// The arguments with each matrix packed.
-fn packed(l: &Linear, panels: Panels, args: &[(Slot, Data)]) -> Vec<(Slot, Data)> {
+pub fn packed(l: &Linear, panels: Panels, args: &[(Slot, Data)]) -> Vec<(Slot, Data)> {
     let types = [Some(l.weight), l.gated.as_ref().map(|g| g.up)];
+    let n = l.n * l.experts.map_or(1, |e| e.count);
     let pack = |(slot, data): &(Slot, Data)| {
         let Slot::Weight(i) = *slot else { return (*slot, data.clone()) };
-        let weight = types[usize::from(i)].expect("a matrix");
-        let pack = Pack { n: l.n, k: l.k, weight, panels };
-        let bytes = panels.bytes(weight, [l.n, l.k]).expect("a packed type") as usize;
+        let Some(weight) = types[usize::from(i)] else { return (*slot, data.clone()) };
+        let pack = Pack { n, k: l.k, weight, panels };
+        let bytes = panels.bytes(weight, [n, l.k]).expect("a packed type") as usize;
         let args = [(Slot::Weight(0), data.clone()), (Slot::Out, Data::Room(Elem::U8, bytes))];
         let done = launch(&pack, &args, &Options::exact());
         (*slot, Data::Bytes(done.elems(Slot::Out).into_iter().map(|b| b as u8).collect()))
@@ -99,6 +102,24 @@ fn tiles_of_panels_fit_the_registers() {
         }
     }
     assert_eq!(PanelTiling::choose(&waves_shape(32), [64, 64], Output::Q8, 1, 1), None);
+}
+
+#[test]
+fn packed_experts_are_multiplied() {
+    let panels = AVX512;
+    let experts = Experts { count: 5, used: 2, routed: true, own: false, scale: false, grouped: false };
+    for (grouped, tokens) in [(false, 1), (true, 4)] {
+        let experts = Experts { grouped, ..experts };
+        let of = |n, k, ty, e: Experts| Linear { experts: Some(e), ..Linear::new(n, k, ty, tiling(panels, tokens)) };
+        let of = |n, k, ty, e| Linear { input: Panels::input(ty).expect("packed"), ..of(n, k, ty, e) };
+        check_experts(&of(64, 64, q("mxfp4"), Experts { own: true, ..experts }), 6);
+        let scaled = Experts { scale: true, ..experts };
+        check_experts(&Linear { bias: true, ..of(96, 64, WeightType::Float(Elem::F16), scaled) }, 7);
+        let gated = Some(Gated { up: q("q6_k"), activation: Activation::Silu });
+        check_experts(&Linear { gated, ..of(32, 256, q("q4_k"), experts) }, 8);
+        let refused = of(48, 64, q("q4_0"), experts).kernel().expect_err("experts share a panel");
+        assert!(refused.to_string().contains("whole panels"), "{refused}");
+    }
 }
 
 proptest! {

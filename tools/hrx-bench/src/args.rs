@@ -70,7 +70,7 @@ pub struct Args {
     pub device: String,
 
     /// How products with quantised weights read activations: f32 rounds nothing, q8 rounds to 8 bit;
-    /// auto: q8 on a processor with dot products of bytes, else f32
+    /// auto: q8 on a processor, f32 on a GPU
     #[arg(long, value_name = "auto|f32|q8", default_value = "auto")]
     pub activations: hrx::exec::Activations,
 

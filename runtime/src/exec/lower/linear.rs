@@ -4,7 +4,7 @@ use super::{Lowerer, Mode, Operand, PREFILL_TOKENS, activation, forms, weight_ty
 use hrx_ir::graph::{Limit, Node, Op, Rows, Tensor};
 use hrx_ir::quant::CHUNK;
 use hrx_templates as kt;
-use hrx_templates::{Real, Request, Slot};
+use hrx_templates::{Output, Real, Request, Slot};
 
 /// A linear layer as its kernel sees it: the product, and what its root adds to it.
 pub(super) struct LinearParts {
@@ -102,19 +102,23 @@ impl Lowerer<'_> {
         });
     }
 
-    /// The cut for packed matrices `[n, k]`, where the target's vectors have them and all of the product's can be packed
-    /// for the activations that it reads.
+    /// The cut for packed matrices `[n, k]`, where the target's vectors have them and all of the product's can be packed.
     fn panels(&self, l: &LinearParts, nk: [u32; 2], tokens: u32) -> Option<kt::PanelTiling> {
-        let matrices = [Some(l.weight), l.up.map(|(up, _)| up)];
+        let matrices: Vec<Tensor> = [Some(l.weight), l.up.map(|(up, _)| up)].into_iter().flatten().collect();
+        let input = self.packed_input(&matrices, nk)?;
+        kt::PanelTiling::choose(&self.shape, nk, input, tokens, matrices.len() as u32)
+    }
+
+    /// The form in which products with matrices `[n, k]` read activations if these are packed; none if they can't be packed
+    /// for it.
+    pub(super) fn packed_input(&self, matrices: &[Tensor], nk: [u32; 2]) -> Option<Output> {
         let panels = kt::Panels::of(&self.shape)?;
-        let input = self.linear_input(l.weight);
-        let fit = |t: Tensor| {
+        let input = self.linear_input(*matrices.first()?);
+        let fit = |&t: &Tensor| {
             let weight = weight_type(self.graph, t);
             kt::Panels::input(weight) == Some(input) && panels.bytes(weight, nk).is_some()
         };
-        let matrices: Vec<Tensor> = matrices.into_iter().flatten().collect();
-        let all = matrices.iter().all(|&t| fit(t));
-        all.then(|| kt::PanelTiling::choose(&self.shape, nk, input, tokens, matrices.len() as u32))?
+        matrices.iter().all(fit).then_some(input)
     }
 
     /// One product with all that comes before and after it.

@@ -98,10 +98,10 @@ pub enum Mode {
 /// The form in which products with quantised weights read activations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Activations {
-    /// `Q8` where the target has a dot instruction for bytes and no matrix unit, else `F32`.
+    /// `Q8` on a processor, where products of bytes are several times as fast as others, `F32` on a GPU.
     #[default]
     Auto,
-    /// f32: no rounding of activations. On processors without a dot instruction for bytes it is as fast as `Q8`.
+    /// f32: no rounding of activations.
     F32,
     /// Blocks of 32 8-bit codes with a scale.
     Q8,
@@ -123,7 +123,7 @@ impl std::str::FromStr for Activations {
 impl Activations {
     fn form(self, shape: &TargetShape) -> Output {
         match self {
-            Activations::Auto if shape.waves.is_none() && shape.byte_dot => Output::Q8,
+            Activations::Auto if shape.waves.is_none() => Output::Q8,
             Activations::Auto | Activations::F32 => Output::F32,
             Activations::Q8 => Output::Q8,
         }
@@ -259,6 +259,13 @@ impl<'g> Lowerer<'g> {
             }
             if let Some(r) = l.residual {
                 self.want(r, Output::F32);
+            }
+            return;
+        }
+        if let Some(p) = self.expert_parts(node) {
+            self.want(p.x, self.expert_input(&p));
+            if let Some(routes) = p.routes {
+                self.want(routes, Output::F32);
             }
             return;
         }
