@@ -95,7 +95,7 @@ impl Records {
     pub fn declare(i: &mut Interface, slot: Slot, packed: Packed, panels: Panels, [n, k]: [u32; 2]) -> Records {
         let p = PANEL;
         let blocks = k / packed.format.block;
-        let records = (n.next_multiple_of(p) / p).saturating_mul(blocks);
+        let records = n.div_ceil(p).saturating_mul(blocks);
         let vectors = packed.vectors();
         let size = packed.scales.elem.bytes();
         let record = packed.row_bytes * p;
@@ -263,7 +263,7 @@ enum To {
 impl Pack {
     fn declare(&self, i: &mut Interface) -> Args {
         let (n, k, p) = (self.n, self.k, PANEL);
-        let all = n.next_multiple_of(PANEL) / p;
+        let all = n.div_ceil(p);
         let out = |elem, dims: &[u32], strides: &[u32]| {
             let extents = |list: &[u32]| list.iter().map(|&n| n.into()).collect::<Vec<Extent>>();
             (elem, extents(dims), extents(strides))
@@ -312,7 +312,7 @@ impl Template for Pack {
         let mut b = Builder::new(self.name());
         let a = declare(&mut b, |i| self.declare(i));
         let p = PANEL;
-        b.grid(0, GridExpr::constant(self.n.next_multiple_of(PANEL) / p));
+        b.grid(0, GridExpr::constant(self.n.div_ceil(p)));
         let panel = b.program_id(0);
         let first = times(&mut b, panel, p);
         let bounds = [0, p, ROWS].map(|n| b.index(n.into()));
@@ -449,7 +449,7 @@ pub(crate) fn negative(b: &mut Builder, v: Value) -> Value {
 /// A view of floats packed in panels: panel, step of `step` columns, column of the step, row.
 pub(crate) fn declare_floats(i: &mut Interface, slot: Slot, elem: Elem, [n, k]: [u32; 2], step: u32) -> View {
     let p = PANEL;
-    let dims = [n.next_multiple_of(PANEL) / p, k / step, step, p];
+    let dims = [n.div_ceil(p), k / step, step, p];
     let strides = [k.saturating_mul(p), step * p, p, 1];
     i.strided(slot, elem, &dims.map(Extent::from), &strides.map(Extent::from), Access::In)
 }

@@ -20,10 +20,9 @@ pub fn chips_for(kernel: &Kernel, inputs: &[Input]) -> Vec<Facts> {
     // Lanes take blocks as formats describe them; raw bytes are what the host's expansion makes of them.
     // What packing for vectors reads no GPU does.
     let raw = |op: &Op| match op {
-        Op::LoadBlock { part, .. } => matches!(
-            part,
-            BlockPart::Raw(_) | BlockPart::Indices(_) | BlockPart::Factors | BlockPart::MinFactors
-        ),
+        Op::LoadBlock { part, .. } => {
+            matches!(part, BlockPart::Raw(_) | BlockPart::Indices(_) | BlockPart::Factors | BlockPart::MinFactors)
+        }
         _ => false,
     };
     if cfg!(feature = "mlir") || kernel.insts.values().any(|i| raw(&i.op)) {

@@ -11,12 +11,14 @@ mod cut;
 mod dot;
 mod experts;
 mod matrix;
+mod panel_cut;
 mod panels;
 mod rows;
 mod vectors;
 
-pub use cut::{LinearCut, LinearTiling, MatrixTiling, PanelTiling, RowsTiling};
+pub use cut::{LinearCut, LinearTiling, MatrixTiling, RowsTiling};
 pub use experts::Experts;
+pub use panel_cut::PanelTiling;
 
 use crate::Template;
 use crate::emit::{activation, scaled, softcap};

@@ -1,6 +1,5 @@
 //! Mixtures of experts: routes, products with chosen experts' matrices, weighed sums.
 
-use crate::panels::packed;
 use crate::support::*;
 use hrx_ir::quant::Format;
 use hrx_ir::tile::Elem;
@@ -155,7 +154,12 @@ fn matrix(r: &mut Random, ty: WeightType, rows: usize, k: usize) -> (Data, Vec<f
     }
 }
 
-pub fn check_experts(p: &Linear, seed: u64) {
+fn check_experts(p: &Linear, seed: u64) {
+    check_experts_of(p, seed, |args| args);
+}
+
+/// With arguments that are brought to another form first.
+pub fn check_experts_of(p: &Linear, seed: u64, form: impl Fn(Vec<(Slot, Data)>) -> Vec<(Slot, Data)>) {
     let e = p.experts.expect("a product with experts");
     let mut r = Random::new(seed);
     let t = if e.grouped { 40 } else { 3 };
@@ -200,10 +204,7 @@ pub fn check_experts(p: &Linear, seed: u64) {
         (Slot::Bias, f32s(&bias)),
         (Slot::Out, Data::Room(Elem::F32, rows * n)),
     ];
-    let args = match &p.tiling {
-        LinearCut::Panels(t) => packed(p, t.panels, &args),
-        _ => args.to_vec(),
-    };
+    let args = form(args.to_vec());
     // A matrix unit's factors are f16.
     let least = if matches!(p.tiling, LinearCut::Matrix(_)) { 2e-3 } else { 0.0 };
     for (options, tolerance) in [(Options::default(), 1e-6f64), (Options::exact(), 2e-5)] {

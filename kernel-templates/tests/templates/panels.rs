@@ -1,6 +1,6 @@
 //! Matrices packed for vectors, and products with them.
 
-use crate::experts::check_experts;
+use crate::experts::check_experts_of;
 use crate::linear::{all_types, awkward_k, case, outputs};
 use crate::support::*;
 use hrx_ir::quant::Format;
@@ -28,7 +28,7 @@ fn packed_types() -> impl Iterator<Item = WeightType> {
 }
 
 /// The arguments with each matrix packed.
-pub fn packed(l: &Linear, panels: Panels, args: &[(Slot, Data)]) -> Vec<(Slot, Data)> {
+fn packed(l: &Linear, panels: Panels, args: &[(Slot, Data)]) -> Vec<(Slot, Data)> {
     let types = [Some(l.weight), l.gated.as_ref().map(|g| g.up)];
     let n = l.n * l.experts.map_or(1, |e| e.count);
     let pack = |(slot, data): &(Slot, Data)| {
@@ -108,15 +108,16 @@ fn tiles_of_panels_fit_the_registers() {
 fn packed_experts_are_multiplied() {
     let panels = AVX512;
     let experts = Experts { count: 5, used: 2, routed: true, own: false, scale: false, grouped: false };
+    let check = |l: &Linear, seed| check_experts_of(l, seed, |args| packed(l, panels, &args));
     for (grouped, tokens) in [(false, 1), (true, 4)] {
         let experts = Experts { grouped, ..experts };
         let of = |n, k, ty, e: Experts| Linear { experts: Some(e), ..Linear::new(n, k, ty, tiling(panels, tokens)) };
         let of = |n, k, ty, e| Linear { input: Panels::input(ty).expect("packed"), ..of(n, k, ty, e) };
-        check_experts(&of(64, 64, q("mxfp4"), Experts { own: true, ..experts }), 6);
+        check(&of(64, 64, q("mxfp4"), Experts { own: true, ..experts }), 6);
         let scaled = Experts { scale: true, ..experts };
-        check_experts(&Linear { bias: true, ..of(96, 64, WeightType::Float(Elem::F16), scaled) }, 7);
+        check(&Linear { bias: true, ..of(96, 64, WeightType::Float(Elem::F16), scaled) }, 7);
         let gated = Some(Gated { up: q("q6_k"), activation: Activation::Silu });
-        check_experts(&Linear { gated, ..of(32, 256, q("q4_k"), experts) }, 8);
+        check(&Linear { gated, ..of(32, 256, q("q4_k"), experts) }, 8);
         let refused = of(48, 64, q("q4_0"), experts).kernel().expect_err("experts share a panel");
         assert!(refused.to_string().contains("whole panels"), "{refused}");
     }

@@ -3,12 +3,15 @@
 //! Nodes are visited in order. One that another node's kernel takes over (a *part*) makes no step of its own; the
 //! `fusion` pass decides which. Every other node (a *root*) makes the step for itself and its parts.
 
+mod activations;
 mod attention;
 mod experts;
 mod fusion;
 mod group;
 mod linear;
 mod rows;
+
+pub use activations::Activations;
 
 use super::rope::RopeTables;
 use cranelift_entity::{PrimaryMap, entity_impl};
@@ -93,41 +96,6 @@ pub enum Mode {
     Prefill,
     /// Many tokens, outputs for all.
     Logits,
-}
-
-/// The form in which products with quantised weights read activations.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Activations {
-    /// `Q8` on a processor, where products of bytes are several times as fast as others, `F32` on a GPU.
-    #[default]
-    Auto,
-    /// f32: no rounding of activations.
-    F32,
-    /// Blocks of 32 8-bit codes with a scale.
-    Q8,
-}
-
-impl std::str::FromStr for Activations {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Activations, String> {
-        match name {
-            "auto" => Ok(Activations::Auto),
-            "f32" => Ok(Activations::F32),
-            "q8" => Ok(Activations::Q8),
-            _ => Err(format!("there is no form `{name}` of activations; there are: auto, f32, q8")),
-        }
-    }
-}
-
-impl Activations {
-    fn form(self, shape: &TargetShape) -> Output {
-        match self {
-            Activations::Auto if shape.waves.is_none() => Output::Q8,
-            Activations::Auto | Activations::F32 => Output::F32,
-            Activations::Q8 => Output::Q8,
-        }
-    }
 }
 
 /// A lowered graph.
