@@ -220,6 +220,8 @@ pub struct TargetShape {
     pub lanes: u32,
     /// How many vector registers there are.
     pub registers: u32,
+    /// Whether four products of any unsigned and signed bytes are summed by one instruction.
+    pub byte_dot: bool,
     /// Of a GPU, where a program is a workgroup of waves whose lanes work on one tile together.
     pub waves: Option<Waves>,
 }
@@ -252,12 +254,17 @@ pub struct Waves {
 impl TargetShape {
     /// A processor's vectors.
     pub fn vectors(lanes: u32, registers: u32) -> TargetShape {
-        TargetShape { lanes, registers, waves: None }
+        TargetShape { lanes, registers, byte_dot: false, waves: None }
+    }
+
+    /// The same with, or without, an instruction for dot products of any unsigned with signed bytes.
+    pub fn with_byte_dot(self, byte_dot: bool) -> TargetShape {
+        TargetShape { byte_dot, ..self }
     }
 
     /// A GPU's waves of so many lanes, of which a lane can name so many registers.
     pub fn waves(lanes: u32, registers: u32, waves: Waves) -> TargetShape {
-        TargetShape { lanes, registers, waves: Some(waves) }
+        TargetShape { lanes, registers, byte_dot: false, waves: Some(waves) }
     }
 }
 

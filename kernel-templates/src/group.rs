@@ -116,7 +116,7 @@ impl Group {
             Request::Linear(l) if l.experts.is_none() => match l.tiling {
                 LinearCut::Rows(t) => Some(GroupClass::Rows { waves: t.waves }),
                 LinearCut::Matrix(t) => Some(GroupClass::Matrix(t)),
-                LinearCut::Vectors(_) => None,
+                LinearCut::Vectors(_) | LinearCut::Panels(_) => None,
             },
             Request::Rope(_) => Some(GroupClass::Heads),
             _ => None,

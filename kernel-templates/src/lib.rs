@@ -37,6 +37,7 @@ mod group;
 mod group_norm;
 mod linear;
 mod norm;
+mod packed;
 mod recurrence;
 mod regroup;
 mod rope;
@@ -58,8 +59,9 @@ pub use expert_sum::ExpertSum;
 pub use facts::{Activation, Limit, Output, Real, RowCut, TargetShape, TemplateError, Waves, WeightType};
 pub use group::{Group, GroupClass};
 pub use group_norm::GroupNorm;
-pub use linear::{Experts, Gated, Linear, LinearCut, LinearTiling, MatrixTiling, RowsTiling};
+pub use linear::{Experts, Gated, Linear, LinearCut, LinearTiling, MatrixTiling, PanelTiling, RowsTiling};
 pub use norm::RmsNorm;
+pub use packed::{Pack, Panels};
 pub use recurrence::{KeyHeads, Recurrence};
 pub use regroup::{Parts, Regroup};
 pub use rope::{Rope, RopeOutput, Rotation};
@@ -122,6 +124,7 @@ macro_rules! requests {
 requests! {
     RmsNorm: "RMS normalisation of rows.",
     Linear: "Product with one or two weight matrices.",
+    Pack: "A matrix packed for vectors.",
     Rope: "Rotary positions, and stores into a KV cache.",
     Attention: "Attention over a KV cache.",
     AttentionJoin: "What parts of attention come to.",

@@ -4,6 +4,7 @@ use crate::chat::ChatTemplate;
 use crate::device::{Buffer, Device};
 use crate::error::Error;
 use crate::exec::Warn;
+use crate::exec::weights::{Needed, Packing, Weights, packed_bytes};
 use crate::exec::{KernelCache, KernelStore};
 use crate::gguf::{Gguf, GgufError};
 use crate::models::{GgufRows, ModelConfig, ModelGraph, Stored};
@@ -12,7 +13,6 @@ use crate::synthetic::{Filler, Synthetic};
 use crate::tokenizer::Tokenizer;
 use hrx_cache::{Cache, CacheOptions};
 use hrx_ir::graph::{Graph, Tensor, Weight, WeightSource};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -55,29 +55,40 @@ pub(crate) struct ModelData {
     pub(crate) graph: Graph,
     /// Whether the weights are random, and not in the file.
     synthetic: bool,
-    /// Weights on the device of the model, once a session wanted them.
-    weights: Mutex<Option<HashMap<Tensor, Buffer>>>,
+    /// Weights on the device of the model: those that a session wanted.
+    weights: Mutex<Weights>,
 }
 
 impl ModelData {
-    /// Every weight of the graph on a device: placed by the first call, and the same for all sessions. `device` is that of
-    /// the model's kernels, each time.
-    pub(crate) fn place(&self, device: &dyn Device) -> Result<HashMap<Tensor, Buffer>, Error> {
+    /// The weights that programs read, in the forms that they read them in, on the device of the model's kernels. What one
+    /// session has placed is there for all.
+    pub(crate) fn place(&self, store: &KernelStore, needed: &Needed) -> Result<Weights, Error> {
+        let device = &**store.device();
         let mut placed = self.weights.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(weights) = &*placed {
-            return Ok(weights.clone());
-        }
+        let mut to_pack = needed.requests(&self.graph);
+        to_pack.retain(|(t, _)| !placed.packed.contains_key(t));
+        let mut packing = Packing::new(store, to_pack)?;
         let mut filler = Filler::default();
-        let place = |(t, w): (Tensor, &Weight)| {
-            let buffer = match self.synthetic {
-                true => filler.place(device, self.gguf.require_tensor(&w.name)?)?,
-                false => self.place_weight(device, w)?,
+        for (t, w) in self.graph.weights() {
+            let stays = needed.reads_stored(t);
+            if !packing.wants(t) && (!stays || placed.stored.contains_key(&t)) {
+                continue;
+            }
+            let stored = match placed.stored.get(&t) {
+                Some(stored) => stored.clone(),
+                None if self.synthetic => filler.place(device, self.gguf.require_tensor(&w.name)?)?,
+                None => self.place_weight(device, w)?,
             };
-            Ok((t, buffer))
-        };
-        let weights = self.graph.weights().map(place).collect::<Result<HashMap<_, _>, Error>>()?;
-        *placed = Some(weights.clone());
-        Ok(weights)
+            if let Some(packed) = packing.pack(t, &stored)? {
+                placed.packed.insert(t, packed);
+                // What is read now and then comes back from the file.
+                self.stored(w)?.parts().iter().for_each(|info| self.gguf.release(info));
+            }
+            if stays {
+                placed.stored.insert(t, stored);
+            }
+        }
+        Ok(placed.clone())
     }
 
     fn place_weight(&self, device: &dyn Device, w: &Weight) -> Result<Buffer, Error> {
@@ -102,17 +113,22 @@ impl ModelData {
         Ok(Stored::find(&self.gguf, &w.name).ok_or_else(absent)?)
     }
 
-    /// Bytes that weights still take of a device's memory: of those that are copied to it, and have not been yet.
-    pub(crate) fn weight_bytes(&self, device: &dyn Device) -> Result<u64, Error> {
-        if self.weights.lock().unwrap_or_else(|e| e.into_inner()).is_some() {
-            return Ok(0);
-        }
-        let bytes = |(_, w): (Tensor, &Weight)| {
+    /// Bytes that weights still take of a device's memory, for programs that need these: of those that are copied to it or
+    /// packed, and have not been yet.
+    pub(crate) fn weight_bytes(&self, device: &dyn Device, needed: &Needed) -> Result<u64, Error> {
+        let placed = self.weights.lock().unwrap_or_else(|e| e.into_inner());
+        let mut sum = 0;
+        for (t, w) in self.graph.weights() {
             let stored = self.stored(w)?;
             let copied = self.synthetic || device.copies_data() || matches!(stored, Stored::Experts(_));
-            Ok(if copied { stored.byte_size() } else { 0 })
-        };
-        self.graph.weights().map(bytes).sum()
+            if copied && needed.reads_stored(t) && !placed.stored.contains_key(&t) {
+                sum += stored.byte_size();
+            }
+            if let Some(pack) = needed.pack(&self.graph, t).filter(|_| !placed.packed.contains_key(&t)) {
+                sum += packed_bytes(&pack);
+            }
+        }
+        Ok(sum)
     }
 
     /// Elements of all weights.

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::exec::inputs::{Place, StepInputs, Tables};
 use crate::exec::program::Bindings;
 use crate::exec::rope::RopeTables;
+use crate::exec::weights::Needed;
 use crate::exec::{Activations, Drafts, KernelStore, Program};
 use crate::model::ModelData;
 use crate::session_plan::{SessionPlan, cache_bytes, state_bytes};
@@ -41,7 +42,13 @@ pub struct SessionOptions {
 
 impl Default for SessionOptions {
     fn default() -> SessionOptions {
-        SessionOptions { n_ctx: 0, n_batch: 512, outputs: Outputs::Last, activations: Activations::F32, sequences: 1 }
+        SessionOptions {
+            n_ctx: 0,
+            n_batch: 512,
+            outputs: Outputs::Last,
+            activations: Activations::default(),
+            sequences: 1,
+        }
     }
 }
 
@@ -82,11 +89,13 @@ impl Session {
         let graph = &model.graph;
         let SessionPlan { drafts, n_ctx, room, need } = SessionPlan::new(model, &*device, options)?;
         need.check(&device.info())?;
+        let needed = Needed::of([&drafts.decode, &drafts.batch], &crate::exec::target_shape(device.target()));
         let Drafts { decode, batch, output, max_tokens, max_outputs } = drafts;
         let (kv_bytes, arena_bytes) = (need.kv, need.arena);
 
         // Every kernel of both programs is compiled in one go, on all cores.
-        let requests: Vec<_> = decode.requests().into_iter().chain(batch.requests()).collect();
+        let pack = needed.requests(graph).into_iter().map(|(_, request)| request.into());
+        let requests: Vec<_> = decode.requests().into_iter().chain(batch.requests()).chain(pack).collect();
         store.get(&requests)?;
 
         let mut ropes = RopeTables::default();
@@ -97,7 +106,7 @@ impl Session {
         let batch_inputs = StepInputs::new(&*device, &ropes, [max_tokens, max_outputs])?;
         let bindings = Bindings {
             n_ctx: room * n_seq,
-            weights: model.place(&*device)?,
+            weights: model.place(store, &needed)?,
             caches: graph
                 .caches()
                 .map(|(_, c)| Ok((c.layer, cache(&*device, c, room * n_seq)?)))

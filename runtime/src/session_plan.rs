@@ -4,6 +4,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::exec::Drafts;
 use crate::exec::lower::CACHE_ELEM;
+use crate::exec::weights::Needed;
 use crate::fit::Need;
 use crate::model::ModelData;
 use crate::session::SessionOptions;
@@ -52,8 +53,9 @@ impl SessionPlan {
         };
         let n_batch = options.n_batch.min(n_ctx);
         let drafts = Drafts::new(graph, options.outputs, [n_batch, n_seq], options.activations, device.target())?;
+        let needed = Needed::of([&drafts.decode, &drafts.batch], &crate::exec::target_shape(device.target()));
         let need = Need {
-            weights: model.weight_bytes(device)?,
+            weights: model.weight_bytes(device, &needed)?,
             elements: model.weight_elements(),
             kv: kv_bytes(graph, rows),
             per_token: (kv_bytes(graph, 2 * CTX_ALIGN) - kv_bytes(graph, CTX_ALIGN)) / u64::from(CTX_ALIGN)

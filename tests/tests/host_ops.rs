@@ -320,9 +320,9 @@ fn products_of_bytes() {
             let size = 3 * n as usize;
             // The largest sums that fit, then any.
             let extremes = (vec![127u8; size], vec![0x81u8; size]);
-            let any_a: Vec<u8> = bytes[..size].iter().map(|v| if a_elem == Elem::U8 { v & 127 } else { *v }).collect();
+            let any_a = bytes[..size].to_vec();
             let any_b: Vec<u8> = bytes[512..512 + size].iter().map(|&v| if v == 0x80 { 0x81 } else { v }).collect();
-            let least = (vec![if a_elem == Elem::I8 { 0x80 } else { 127 }; size], vec![0x81u8; size]);
+            let least = (vec![if a_elem == Elem::I8 { 0x80 } else { 255 }; size], vec![0x81u8; size]);
             for (a, c) in [extremes, least, (any_a, any_b)] {
                 let sums = cycle(Elem::I32, &specials(Elem::I32), size / 4);
                 let inputs = [Input::Bytes(a), Input::Bytes(c), Input::Bytes(sums)];

@@ -11,7 +11,7 @@ use hrx_tests::models::options;
 fn log_probability(activations: Activations) -> f64 {
     match activations {
         Activations::F32 => 0.02,
-        Activations::Q8 => 1.0,
+        Activations::Auto | Activations::Q8 => 1.0,
     }
 }
 

@@ -173,7 +173,19 @@ impl<'c> Codegen<'c, '_> {
     /// maximumNumber: with `llvm.minnum` the sign of a zero would depend on the target).
     pub(crate) fn min_max(&self, elem: Elem, max: bool, x: Reg<'c>, y: Reg<'c>) -> Result<Reg<'c>> {
         if elem.is_float() {
-            return self.float_intrinsic(if max { "llvm.maximumnum" } else { "llvm.minimumnum" }, &[x, y]);
+            let name = if max { "llvm.maximumnum" } else { "llvm.minimumnum" };
+            if elem != Elem::F32 || !self.target.has("avx512dq") || !self.target.has("avx512vl") {
+                return self.float_intrinsic(name, &[x, y]);
+            }
+            return self.in_pieces(&[x, y], |g, args| match args[0].lanes() {
+                n @ 1..4 => {
+                    // As the first lanes of the least vector.
+                    let wide = |x| if n == 1 { g.splat(x, 4) } else { g.pick(x, &[0, 1, n - 1, n - 1]) };
+                    let found = g.range(4, max, [wide(args[0])?, wide(args[1])?])?;
+                    if n == 1 { g.extract(found, 0) } else { g.pick(found, &[0, 1, 2][..n as usize]) }
+                }
+                n => g.range(n, max, [args[0], args[1]]),
+            });
         }
         let p = match (elem.is_signed(), max) {
             (true, true) => IntPredicate::SGT,
@@ -183,6 +195,65 @@ impl<'c> Codegen<'c, '_> {
         };
         let c = self.int_cmp(p, x, y)?;
         self.select_reg(c, x, y)
+    }
+
+    /// The smaller or larger floats by AVX-512's instruction, which keeps the rules; LLVM takes six for them.
+    fn range(&self, lanes: u32, max: bool, [x, y]: [Reg<'c>; 2]) -> Result<Reg<'c>> {
+        let (i8t, i32t) = (self.cx.i8_type(), self.cx.i32_type());
+        // Which of the two, and its own sign.
+        let which = i32t.const_int(if max { 5 } else { 4 }, false).into();
+        let zeros = self.splat_float(0.0, x.ty());
+        let all: Reg = match lanes {
+            16 => self.cx.i16_type().const_all_ones().into(),
+            _ => i8t.const_all_ones().into(),
+        };
+        match lanes {
+            // With the current rounding.
+            16 => self.intrinsic(
+                "llvm.x86.avx512.mask.range.ps.512",
+                &[],
+                &[x, y, which, zeros, all, i32t.const_int(4, false).into()],
+            ),
+            8 => self.intrinsic("llvm.x86.avx512.mask.range.ps.256", &[], &[x, y, which, zeros, all]),
+            _ => self.intrinsic("llvm.x86.avx512.mask.range.ps.128", &[], &[x, y, which, zeros, all]),
+        }
+    }
+
+    /// Floats as 32-bit integers, what is too large as the largest: the instruction gives the least integer for all that
+    /// does not fit. LLVM's own way goes element by element.
+    fn saturated(&self, x: Reg<'c>) -> Result<Reg<'c>> {
+        let n = x.lanes();
+        let to = self.lanes(Elem::I32, n);
+        let converted = match n {
+            16 => {
+                let (old, all) = (to.const_zero().into(), self.cx.i16_type().const_all_ones().into());
+                let rounding = self.cx.i32_type().const_int(4, false).into();
+                self.intrinsic("llvm.x86.avx512.mask.cvttps2dq.512", &[], &[x, old, all, rounding])?
+            }
+            8 => self.intrinsic("llvm.x86.avx.cvtt.ps2dq.256", &[], &[x])?,
+            _ => self.intrinsic("llvm.x86.sse2.cvttps2dq", &[], &[x])?,
+        };
+        let large = self.float_cmp(FloatPredicate::OGE, x, self.splat_float(2_147_483_648.0, x.ty()))?;
+        let most = self.splat_int(i64::from(i32::MAX), to);
+        let bounded = self.select_reg(large, most, converted)?;
+        let number = self.float_cmp(FloatPredicate::ORD, x, x)?;
+        self.select_reg(number, bounded, self.splat_int(0, to))
+    }
+
+    /// Applies `f` to pieces of registers of one length that are as long as the target's vectors, the rest last.
+    fn in_pieces(&self, args: &[Reg<'c>], f: impl Fn(&Self, &[Reg<'c>]) -> Result<Reg<'c>>) -> Result<Reg<'c>> {
+        let n = args[0].lanes();
+        let widths: &[u32] = if self.target.has("avx512vl") { &[16, 8, 4] } else { &[8, 4] };
+        let mut parts = Vec::new();
+        let mut at = 0;
+        while at < n {
+            let width = widths.iter().copied().find(|w| at + w <= n).unwrap_or(n - at);
+            let lanes: Vec<u32> = (at..at + width).collect();
+            let piece = args.iter().map(|&a| self.pick(a, &lanes)).collect::<Result<Vec<_>>>()?;
+            parts.push(f(self, &piece)?);
+            at += width;
+        }
+        self.join(&parts)
     }
 
     pub(crate) fn compare(&self, op: CmpOp, args: [Value; 2]) -> Result<Tile<'c>> {
@@ -242,6 +313,10 @@ impl<'c> Codegen<'c, '_> {
                 let f = self.cast(Cast::FpExt, x, self.lanes(Elem::F32, n))?;
                 self.convert_reg(f, Elem::F32, to)
             }
+            (Elem::F32, Elem::I32) if n >= 4 => self.in_pieces(&[x], |g, args| match args[0].lanes() {
+                n @ 1..4 => g.intrinsic("llvm.fptosi.sat", &[g.lanes(to, n), args[0].ty()], args),
+                _ => g.saturated(args[0]),
+            }),
             (Elem::F32, _) => {
                 let name = if to.is_signed() { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
                 self.intrinsic(name, &[want, x.ty()], &[x])

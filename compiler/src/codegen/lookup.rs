@@ -32,6 +32,9 @@ impl<'c> Codegen<'c, '_> {
         let mut at = 0;
         while at < n {
             let (name, width) = match n - at {
+                rest if rest >= 4 * SHUFFLED && self.target.has("avx512bw") => {
+                    ("llvm.x86.avx512.pshuf.b.512", 4 * SHUFFLED)
+                }
                 rest if rest >= 2 * SHUFFLED => ("llvm.x86.avx2.pshuf.b", 2 * SHUFFLED),
                 _ => ("llvm.x86.ssse3.pshuf.b.128", SHUFFLED),
             };

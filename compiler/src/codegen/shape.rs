@@ -3,6 +3,7 @@
 use super::reg::{Cast, FloatOp, IntOp};
 use super::{Codegen, Reg, Result, Tile};
 use hrx_ir::tile::{Elem, ReduceOp, Shape, Value};
+use inkwell::types::BasicTypeEnum;
 
 /// For each register of a tile of shape `to`, the register of a tile of shape `from` that is broadcast to it.
 fn broadcast_rows(from: Shape, to: Shape) -> Vec<usize> {
@@ -44,6 +45,13 @@ impl<'c> Codegen<'c, '_> {
 
     /// Registers behind one another as one.
     pub(crate) fn join(&self, parts: &[Reg<'c>]) -> Result<Reg<'c>> {
+        if let [first, _, ..] = parts
+            && first.lanes() > 1
+            && parts.iter().all(|p| p.value() == first.value())
+            && let Some(repeated) = self.repeat_whole(*first, parts.len() as u32)?
+        {
+            return Ok(repeated);
+        }
         match parts {
             [one] => return Ok(*one),
             [a, b] if a.lanes() == b.lanes() && a.lanes() > 1 => {
@@ -64,6 +72,20 @@ impl<'c> Codegen<'c, '_> {
             }
         }
         self.gather(&scalars)
+    }
+
+    /// A register so many times behind itself, where it is as long as an integer: as such it is broadcast.
+    fn repeat_whole(&self, x: Reg<'c>, times: u32) -> Result<Option<Reg<'c>>> {
+        let BasicTypeEnum::IntType(element) = x.vector().get_type().get_element_type() else { return Ok(None) };
+        let whole = match element.get_bit_width() * x.lanes() {
+            16 => self.cx.i16_type(),
+            32 => self.cx.i32_type(),
+            64 => self.cx.i64_type(),
+            _ => return Ok(None),
+        };
+        let one = self.bitcast(x, whole.into())?;
+        let all = self.splat(one, times)?;
+        Ok(Some(self.bitcast(all, element.vec_type(x.lanes() * times).into())?))
     }
 
     /// A vector of scalars (the scalar itself where there is one).

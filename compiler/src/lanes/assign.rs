@@ -186,7 +186,7 @@ impl Assigner<'_> {
                     BlockPart::Values(_) => RunPart::Values,
                     BlockPart::Scales => RunPart::Scales,
                     BlockPart::Offsets => RunPart::Offsets,
-                    BlockPart::Raw(_) => return None,
+                    _ => return None,
                 };
                 self.run(*view, part, ty)
             }

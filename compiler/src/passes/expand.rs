@@ -48,6 +48,16 @@ impl<'c, 'k> BlockReader<'c, 'k> {
             BlockPart::Scales => self.scales(&(self.format.scales)()),
             BlockPart::Offsets => self.offsets(),
             BlockPart::Values(chunk) => self.values(chunk),
+            BlockPart::Indices(chunk) => {
+                let (indices, _) = self.format.indices(chunk).expect("the verifier holds formats to what they have");
+                self.bytes(&indices)
+            }
+            BlockPart::Factors | BlockPart::MinFactors => {
+                let factors = self.format.factors(part == BlockPart::MinFactors);
+                let (by, signed) = factors.expect("the verifier holds formats to what they have");
+                let by = self.bytes(&by);
+                if signed { self.at.bitcast(by, Elem::I8) } else { by }
+            }
             BlockPart::Raw(_) => unreachable!("raw reads stay"),
         }
     }

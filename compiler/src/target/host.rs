@@ -72,6 +72,11 @@ impl HostTarget {
         self.features.contains(&feature)
     }
 
+    /// Whether dot products of any unsigned with signed bytes are one instruction at the full width of vectors.
+    pub fn has_byte_dot(&self) -> bool {
+        self.has("avx512vnni") || (self.has("avxvnni") && self.vector_lanes() == 8)
+    }
+
     /// LLVM's triple.
     pub(crate) fn triple(&self) -> &'static str {
         "x86_64-unknown-linux-gnu"

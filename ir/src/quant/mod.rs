@@ -15,11 +15,13 @@
 //! The layouts follow GGML's block structures as the GGUF specification and `gguf-py`'s `quants` module describe them.
 
 mod expr;
+mod packed;
 mod random;
 mod table;
 mod tables;
 
 pub use expr::{Bytes, E4M3_FACTOR, E4M3_NAN, E8M0_SUBNORMAL, Number, Scales};
+pub use packed::{FOURS, Packed, PackedFactors, PackedScales, Plane};
 pub use table::FORMATS;
 pub use tables::{PARITY, TABLES, Table};
 
@@ -97,6 +99,25 @@ impl Format {
     /// Whether [`offset`](Format::offset) can be other than zero.
     pub fn has_offset(&self) -> bool {
         self.zero != 0 || self.mins.is_some()
+    }
+
+    /// The indices of a chunk's codes into a table that has one byte an entry, and the table; none where codes are made
+    /// otherwise.
+    pub fn indices(&self, chunk: u32) -> Option<(Bytes, &'static Table)> {
+        match (self.codes)(chunk) {
+            Bytes::Lookup { low, high: None, table } if table.width == 1 => Some((*low, table)),
+            _ => None,
+        }
+    }
+
+    /// The integers of the groups that scales (or minima) are made of, and whether they are signed; none where scales are
+    /// made otherwise.
+    pub fn factors(&self, of_minima: bool) -> Option<(Bytes, bool)> {
+        let scales = if of_minima { (self.mins?)() } else { (self.scales)() };
+        match scales {
+            Scales::Scaled { by, signed, .. } => Some((by, signed)),
+            _ => None,
+        }
     }
 
     /// The codes of a chunk of one block, sign- or zero-extended.

@@ -356,6 +356,11 @@ impl Builder {
             BlockPart::Codes(_) => (f.code_elem(), CHUNK),
             BlockPart::Values(_) => (Elem::F32, CHUNK),
             BlockPart::Scales | BlockPart::Offsets => (Elem::F32, f.groups()),
+            BlockPart::Indices(_) => (Elem::U8, CHUNK),
+            BlockPart::Factors | BlockPart::MinFactors => {
+                let signed = f.factors(part == BlockPart::MinFactors).is_some_and(|(_, signed)| signed);
+                (if signed { Elem::I8 } else { Elem::U8 }, f.groups())
+            }
             BlockPart::Raw(_) => panic!("raw parts have a type of their own: use load_block_raw"),
         };
         self.push(Op::LoadBlock { view, index, part, ty: Type::new(elem, &[rows, n]) })

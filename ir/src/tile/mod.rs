@@ -8,6 +8,7 @@
 pub mod beside;
 #[cfg(test)]
 mod beside_tests;
+pub mod bound;
 pub mod builder;
 pub mod interp;
 pub mod kernel;

@@ -144,6 +144,14 @@ pub enum BlockPart {
     Offsets,
     /// The values of one chunk of 32 elements, `f32`, rounded as the format's reference dequantisation rounds.
     Values(u32),
+    /// Which entries of the format's table the codes of a chunk are, `u8`: of a format whose codes are looked up byte by
+    /// byte in a table ([`Format::indices`]).
+    Indices(u32),
+    /// The integer of each group that its scale is the block's number times, `u8` or `i8`: of a format with such scales
+    /// ([`Format::factors`]).
+    Factors,
+    /// As `Factors`, of the minima.
+    MinFactors,
     /// Raw fields from this byte of the block on. What the other parts are expanded to.
     Raw(u32),
 }
@@ -305,8 +313,7 @@ pub enum Op {
         args: [Value; 3],
     },
     /// Dot products of 4 neighbours along the last axis, added to an accumulator: `a`, `b` 8-bit integers of shape
-    /// [.., 4n], `c` of `i32` [.., n]. `b` is `i8`; `a` may be `u8` or `i8`. `b` holds no -128 and, where `a` is `u8`,
-    /// `a` is at most 127: the products of two neighbours then fit 16 bits, which some targets need.
+    /// [.., 4n], `c` of `i32` [.., n]. `b` is `i8`; `a` may be `u8` or `i8`. `b` holds no -128: its sign can be changed then, which some targets need.
     Dot4 {
         /// a, b, c.
         args: [Value; 3],
@@ -419,6 +426,9 @@ impl Op {
                 BlockPart::Scales => "block_scales",
                 BlockPart::Offsets => "block_offsets",
                 BlockPart::Values(_) => "block_values",
+                BlockPart::Indices(_) => "block_indices",
+                BlockPart::Factors => "block_factors",
+                BlockPart::MinFactors => "block_min_factors",
                 BlockPart::Raw(_) => "block_raw",
             },
             Op::LoadRun { part, .. } => part.name(),

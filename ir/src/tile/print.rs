@@ -306,9 +306,9 @@ impl Names {
             Op::LoadBlock { view, index, part, .. } => {
                 write!(s, " {}", place(view, index))?;
                 match part {
-                    BlockPart::Codes(c) | BlockPart::Values(c) => write!(s, " chunk {c}"),
+                    BlockPart::Codes(c) | BlockPart::Values(c) | BlockPart::Indices(c) => write!(s, " chunk {c}"),
                     BlockPart::Raw(at) => write!(s, " byte {at}"),
-                    BlockPart::Scales | BlockPart::Offsets => Ok(()),
+                    BlockPart::Scales | BlockPart::Offsets | BlockPart::Factors | BlockPart::MinFactors => Ok(()),
                 }
             }
             Op::LoadRun { view, index, .. } => write!(s, " {}", place(view, index)),

@@ -344,12 +344,6 @@ impl Generator<'_> {
         let c = self.pick(|t| t.elem == Elem::I8 && t.shape == ta.shape)?;
         let least = self.b.int(-127, ta.with_elem(Elem::I8));
         let c = self.b.max(c, least);
-        let a = if ta.elem == Elem::U8 {
-            let most = self.b.int(127, ta);
-            self.b.binary(BinaryOp::And, a, most)
-        } else {
-            a
-        };
         let [r, n] = self.dims(a);
         let zero = self.b.int(0, Type::new(Elem::I32, &[r, n / 4]));
         Some(self.b.dot4(a, c, zero))

@@ -216,6 +216,16 @@ pub fn result_type(k: &Kernel, op: &Op) -> Result<Option<Type>, String> {
                     (Elem::F32, CHUNK)
                 }
                 BlockPart::Scales | BlockPart::Offsets => (Elem::F32, f.groups()),
+                BlockPart::Indices(c) => {
+                    want(*c < f.chunks(), format!("{} has {} chunks, not chunk {c}", f.name, f.chunks()))?;
+                    want(f.indices(*c).is_some(), format!("{} has no table of bytes", f.name))?;
+                    (Elem::U8, CHUNK)
+                }
+                BlockPart::Factors | BlockPart::MinFactors => {
+                    let factors = f.factors(*part == BlockPart::MinFactors);
+                    let (_, signed) = factors.ok_or_else(|| format!("{} has no such factors", f.name))?;
+                    (if signed { Elem::I8 } else { Elem::U8 }, f.groups())
+                }
                 BlockPart::Raw(at) => {
                     let bytes = u64::from(t.shape.last()) * u64::from(t.elem.bytes());
                     let end = u64::from(*at) + bytes;

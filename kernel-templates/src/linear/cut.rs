@@ -1,8 +1,9 @@
 //! How the work of a product is cut.
 
-use super::{FAMILY, Linear};
+use super::{FAMILY, Linear, PanelTiling};
 use crate::cost::{Candidate, Rounds, Term, ranked};
 use crate::facts::{Output, TargetShape, TemplateError, WeightType};
+use crate::packed::Panels;
 use crate::row::PIECE;
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::Elem;
@@ -12,6 +13,8 @@ use hrx_ir::tile::Elem;
 pub enum LinearCut {
     /// For a processor's vectors.
     Vectors(LinearTiling),
+    /// For a processor's vectors and packed matrices.
+    Panels(PanelTiling),
     /// For waves and one token at a time.
     Rows(RowsTiling),
     /// For a matrix unit and many tokens.
@@ -21,6 +24,12 @@ pub enum LinearCut {
 impl From<LinearTiling> for LinearCut {
     fn from(t: LinearTiling) -> LinearCut {
         LinearCut::Vectors(t)
+    }
+}
+
+impl From<PanelTiling> for LinearCut {
+    fn from(t: PanelTiling) -> LinearCut {
+        LinearCut::Panels(t)
     }
 }
 
@@ -372,7 +381,7 @@ impl LinearCut {
     ) -> Option<LinearCut> {
         let rows = (EXPERTS_PROMPT * used.min(count)).div_ceil(count.max(1)).max(16);
         match LinearCut::choose(shape, nk, weight, rows, matrices) {
-            LinearCut::Rows(_) => None,
+            LinearCut::Rows(_) | LinearCut::Panels(_) => None,
             LinearCut::Matrix(t) if is_exact(weight) => Some(t.into()),
             LinearCut::Matrix(_) => Some(MatrixTiling::choose(shape, nk, [count, rows], matrices).into()),
             vectors => Some(vectors),
@@ -389,7 +398,7 @@ impl LinearCut {
     ) -> Vec<Candidate<LinearCut>> {
         let only = |cut| vec![Candidate { cut, terms: Vec::new(), refused: None }];
         match LinearCut::choose(shape, [n, k], weight, tokens, matrices) {
-            cut @ LinearCut::Vectors(_) => only(cut),
+            cut @ (LinearCut::Vectors(_) | LinearCut::Panels(_)) => only(cut),
             cut @ LinearCut::Matrix(MatrixTiling::EXACT) if is_exact(weight) => only(cut),
             LinearCut::Rows(_) => RowsTiling::candidates(shape, [n, k], weight, matrices)
                 .into_iter()
@@ -406,6 +415,7 @@ impl LinearCut {
     pub(super) fn tokens(&self) -> u32 {
         match self {
             LinearCut::Vectors(t) => t.tokens,
+            LinearCut::Panels(t) => t.tokens,
             LinearCut::Rows(_) => 1,
             LinearCut::Matrix(t) => t.m,
         }
@@ -415,6 +425,7 @@ impl LinearCut {
     pub fn program_rows(&self) -> u32 {
         match self {
             LinearCut::Vectors(t) => t.program_rows,
+            LinearCut::Panels(t) => t.program_rows,
             LinearCut::Rows(t) => t.rows,
             LinearCut::Matrix(t) => t.n,
         }
@@ -432,6 +443,19 @@ impl LinearCut {
                 let whole = t.program_rows > 0 && t.program_rows.is_multiple_of(PIECE);
                 let whole = whole && t.program_rows.is_multiple_of(t.rows) && t.program_rows <= 1024;
                 unless(whole, "program_rows is a multiple of 32 and of rows, at most 1024")?;
+            }
+            LinearCut::Panels(t) => {
+                unless(power(t.rows, 8, PIECE), "a tile has 8, 16 or 32 rows")?;
+                unless((1..=64).contains(&t.tokens), "tokens are 1 to 64")?;
+                let whole = t.program_rows > 0 && t.program_rows.is_multiple_of(PIECE) && t.program_rows <= 1024;
+                unless(whole, "program_rows is a multiple of 32, at most 1024")?;
+                unless(l.norm.is_none(), "panels have no norm")?;
+                let rows = l.n.saturating_mul(l.experts.map_or(1, |e| e.count));
+                for weight in l.weight_types() {
+                    t.panels.check(FAMILY, weight, [rows, l.k])?;
+                    let form = Panels::input(weight) == Some(l.input);
+                    unless(form, "packed blocks are multiplied by Q8, packed floats by f32")?;
+                }
             }
             LinearCut::Rows(t) => {
                 unless(power(t.rows, 1, 1024), "rows is a power of two up to 1024")?;
@@ -463,6 +487,9 @@ impl LinearCut {
                     tag += &format!("_u{}", t.unroll);
                 }
                 tag
+            }
+            LinearCut::Panels(t) => {
+                format!("_t{}x{}{}_p{}", t.tokens, t.rows, t.panels.tag(), t.program_rows)
             }
             LinearCut::Rows(t) => format!("_rows{}c{}w{}", t.rows, t.chunks, t.waves),
             LinearCut::Matrix(t) => format!("_tile{}x{}x{}w{}", t.m, t.n, t.k, t.waves),

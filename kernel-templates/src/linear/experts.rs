@@ -5,6 +5,7 @@
 
 use super::{FAMILY, Linear, LinearCut};
 use crate::facts::{Output, TemplateError};
+use crate::packed::PANEL;
 use crate::slot::{Interface, Slot};
 use hrx_ir::tile::{Access, BinaryOp, Builder, Elem, Value, View};
 
@@ -62,7 +63,10 @@ impl Experts {
         let plain = l.gated.is_none() && !l.bias && !self.scale && l.scale.is_none() && l.softcap.is_none();
         let summed = rows && self.own && self.routed && plain && l.output == Output::F32;
         unless(!self.summed || summed, "what is summed are plain products of routed rows of their own, row by row")?;
-        unless((self.summed || !l.residual) && l.input == Output::F32, "x is f32, without a residual of single results")
+        unless(self.summed || !l.residual, "single results have no residual")?;
+        let panels = matches!(l.tiling, LinearCut::Panels(_));
+        unless(!panels || l.n.is_multiple_of(PANEL), "packed experts have whole panels of rows")?;
+        unless(l.input == Output::F32 || panels, "x is f32 but for packed matrices")
     }
 
     /// Declares the parameters that stand before x: the number of tokens where rows of x are theirs.

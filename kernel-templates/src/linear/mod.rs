@@ -1,6 +1,7 @@
-//! Products with weight matrices: matvec and matmul are one template, cut in one of three ways.
+//! Products with weight matrices: matvec and matmul are one template, cut in one of four ways.
 //!
 //! * [`vectors`]: a program has some outputs of some tokens, summed a few rows at a time: for processors.
+//! * [`panels`]: the same with matrices packed for the vectors: rows in lanes.
 //! * [`rows`]: a workgroup's lanes share the rows of a matrix for one token: for decoding on GPUs.
 //! * [`matrix`]: a workgroup makes a tile of outputs of many tokens with the matrix unit: for prefill on GPUs.
 //!
@@ -10,12 +11,15 @@ mod cut;
 mod dot;
 mod experts;
 mod matrix;
+mod panel_cut;
+mod panels;
 mod rows;
 mod vectors;
 
 pub use cut::{LinearCut, LinearTiling, MatrixTiling, RowsTiling};
 pub use experts::Experts;
 pub(crate) use matrix::PAD;
+pub use panel_cut::PanelTiling;
 
 use crate::Template;
 use crate::emit::{activation, scaled, softcap};
@@ -86,7 +90,9 @@ struct Args {
     x: Input,
     norm_weight: Option<View>,
     experts: Option<ExpertArgs>,
+    /// The matrices, those that are packed for panels apart.
     weights: Vec<Matrix>,
+    packed: Vec<panels::Matrix>,
     bias: Option<View>,
     residual: Option<View>,
     out: RowSink,
@@ -169,8 +175,22 @@ impl Linear {
         let n_tokens = i.index(Slot::NTokens);
         let (t, n, k) = (n_tokens.into(), self.n.into(), self.k.into());
         let [n_rows, x_rows] = self.experts.map_or([n_tokens; 2], |e| e.declare_rows(i, n_tokens));
-        let x = match self.input {
-            Output::Q8 if self.norm.is_none() => Input::Q8 {
+        let rows = x_rows.into();
+        let x = match (self.input, &self.tiling) {
+            // By chunk or step, so that places in it are constants of the code.
+            (Output::Q8, LinearCut::Panels(_)) => {
+                let (dims, strides) = ([rows, (self.k / CHUNK).into(), CHUNK.into()], [k, CHUNK.into(), 1.into()]);
+                Input::Q8 {
+                    codes: i.strided(Slot::XCodes, Elem::I8, &dims, &strides, Access::In),
+                    scales: i.view(Slot::XScales, Elem::F32, &[rows, (self.k / CHUNK).into()], Access::In),
+                }
+            }
+            (Output::F32, LinearCut::Panels(_)) => {
+                let step = panels::STEP;
+                let (dims, strides) = ([rows, (self.k / step).into(), step.into()], [k, step.into(), 1.into()]);
+                Input::F32(i.strided(Slot::X, Elem::F32, &dims, &strides, Access::In))
+            }
+            (Output::Q8, _) if self.norm.is_none() => Input::Q8 {
                 codes: i.view(Slot::XCodes, Elem::I8, &[t, k], Access::In),
                 scales: i.view(Slot::XScales, Elem::F32, &[t, (self.k / CHUNK).into()], Access::In),
             },
@@ -181,12 +201,21 @@ impl Linear {
         let results = if self.experts.is_some_and(|e| e.summed) { n_rows } else { n_tokens };
         let count = self.experts.map_or(1, |e| e.count);
         let rows = self.n.saturating_mul(count);
+        let types = self.weight_types().zip(0..);
+        let (mut weights, mut packed) = (Vec::new(), Vec::new());
+        match &self.tiling {
+            LinearCut::Panels(p) => {
+                packed.extend(types.map(|(w, at)| panels::Matrix::declare(i, at, w, p.panels, [rows, self.k])))
+            }
+            _ => weights.extend(types.map(|(w, at)| Matrix::declare(i, at, w, rows, self.k))),
+        }
         Args {
             n_tokens: results,
             x,
             norm_weight,
             experts,
-            weights: self.weight_types().zip(0..).map(|(w, at)| Matrix::declare(i, at, w, rows, self.k)).collect(),
+            weights,
+            packed,
             bias: self.bias.then(|| i.view(Slot::Bias, Elem::F32, &[count.into(), n], Access::In)),
             residual: self.residual.then(|| i.view(Slot::Residual, Elem::F32, &[results.into(), n], Access::In)),
             out: RowSink::declare(i, self.output, results.into(), self.n),
@@ -264,6 +293,7 @@ impl Template for Linear {
         let a = declare(&mut b, |i| self.declare(i));
         match &self.tiling {
             LinearCut::Vectors(t) => vectors::emit(&mut b, self, t, &a),
+            LinearCut::Panels(t) => panels::emit(&mut b, self, t, &a),
             LinearCut::Rows(t) => rows::emit(&mut b, self, t, &a),
             LinearCut::Matrix(t) => matrix::emit(&mut b, self, t, &a),
         }

@@ -37,7 +37,7 @@ impl Vectors<'_> {
             let zero = b.index(0);
             if let Some(chosen) = l.chosen(b, a, group) {
                 let locals = self.sums(b, a.x, &[chosen.x_row], first, Some(chosen));
-                self.epilogue(b, &locals, [zero, group, first], Some(chosen));
+                epilogue(b, l, a, t.program_rows, &locals, [zero, group, first], Some(chosen));
                 return;
             }
             let (x, row) = match (l.norm, a.norm_weight, a.x) {
@@ -45,7 +45,7 @@ impl Vectors<'_> {
                 _ => (a.x, group),
             };
             let locals = self.sums(b, x, &[row], first, None);
-            self.epilogue(b, &locals, [zero, group, first], None);
+            epilogue(b, l, a, t.program_rows, &locals, [zero, group, first], None);
         } else {
             let first_token = times(b, group, t.tokens);
             let tokens: Vec<Value> = (0..t.tokens).map(|i| clamped(b, first_token, i, a.n_tokens)).collect();
@@ -55,7 +55,7 @@ impl Vectors<'_> {
             let end = b.min(all, rest);
             b.for_loop([zero, end, one], &[], |b, at, _| {
                 let token = b.add(first_token, at);
-                self.epilogue(b, &locals, [at, token, first], None);
+                epilogue(b, l, a, t.program_rows, &locals, [at, token, first], None);
                 vec![]
             });
         }
@@ -83,7 +83,7 @@ impl Vectors<'_> {
                 let at = b.add(at, i);
                 let row = b.load(list, &[expert, at], &[1, 1], None);
                 let row = b.reshape(row, &[]);
-                self.epilogue(b, &locals, [i, row, first], Some(of));
+                epilogue(b, l, a, t.program_rows, &locals, [i, row, first], Some(of));
                 vec![]
             });
             vec![]
@@ -135,26 +135,32 @@ impl Vectors<'_> {
         });
         locals
     }
+}
 
-    /// Finishes and stores the outputs of one token.
-    fn epilogue(&self, b: &mut Builder, locals: &[View], [at, token, first]: [Value; 3], of: Option<Chosen>) {
-        let (l, a) = (self.l, self.a);
-        let bias_row = of.map_or_else(|| b.index(0), |c| c.expert);
-        let scale = a.expert_scale(b, of);
-        for p in (0..self.t.program_rows).step_by(PIECE as usize) {
-            let col = plus(b, first, p);
-            let mask = (!l.n.is_multiple_of(self.t.program_rows)).then(|| below(b, col, PIECE, l.n));
-            let p = b.index(i64::from(p));
-            let mut y = b.load(locals[0], &[at, p], &[1, PIECE], None);
-            if let Some(scale) = scale {
-                y = b.mul(y, scale);
-            }
-            let bias = a.bias.map(|bias| b.load(bias, &[bias_row, col], &[1, PIECE], mask));
-            let up = l.gated.as_ref().map(|_| b.load(locals[1], &[at, p], &[1, PIECE], None));
-            let residual =
-                |b: &mut Builder| a.residual.map(|residual| b.load(residual, &[token, col], &[1, PIECE], mask));
-            let y = l.finished(b, y, up, bias, residual);
-            a.out.store(b, [token, col], y, mask, l.n);
+/// Finishes and stores the outputs of one token, whose sums are at `at` in local memory.
+pub(super) fn epilogue(
+    b: &mut Builder,
+    l: &Linear,
+    a: &Args,
+    program_rows: u32,
+    locals: &[View],
+    [at, token, first]: [Value; 3],
+    of: Option<Chosen>,
+) {
+    let bias_row = of.map_or_else(|| b.index(0), |c| c.expert);
+    let scale = a.expert_scale(b, of);
+    for p in (0..program_rows).step_by(PIECE as usize) {
+        let col = plus(b, first, p);
+        let mask = (!l.n.is_multiple_of(program_rows)).then(|| below(b, col, PIECE, l.n));
+        let p = b.index(i64::from(p));
+        let mut y = b.load(locals[0], &[at, p], &[1, PIECE], None);
+        if let Some(scale) = scale {
+            y = b.mul(y, scale);
         }
+        let bias = a.bias.map(|bias| b.load(bias, &[bias_row, col], &[1, PIECE], mask));
+        let up = l.gated.as_ref().map(|_| b.load(locals[1], &[at, p], &[1, PIECE], None));
+        let residual = |b: &mut Builder| a.residual.map(|residual| b.load(residual, &[token, col], &[1, PIECE], mask));
+        let y = l.finished(b, y, up, bias, residual);
+        a.out.store(b, [token, col], y, mask, l.n);
     }
 }

@@ -155,12 +155,21 @@ fn matrix(r: &mut Random, ty: WeightType, rows: usize, k: usize) -> (Data, Vec<f
 }
 
 fn check_experts(p: &Linear, seed: u64) {
+    check_experts_of(p, seed, |args| args);
+}
+
+/// With arguments that are brought to another form first.
+pub fn check_experts_of(p: &Linear, seed: u64, form: impl Fn(Vec<(Slot, Data)>) -> Vec<(Slot, Data)>) {
     let e = p.experts.expect("a product with experts");
     let mut r = Random::new(seed);
     let t = if e.grouped { 40 } else { 3 };
     let (used, count) = (e.used as usize, e.count as usize);
     let (n, k, rows) = (p.n as usize, p.k as usize, t * used);
-    let x = r.f32s(if e.own { rows } else { t } * k);
+    let mut x = r.f32s(if e.own { rows } else { t } * k);
+    let (codes, scales) = to_q8(&x);
+    if p.input == Output::Q8 {
+        x = from_q8(&codes, &scales);
+    }
     let routes = some_routes(&mut r, t, &e);
     let (weight, values) = matrix(&mut r, p.weight, count * n, k);
     let (up, up_values) = p.gated.as_ref().map_or((Data::Scalar(0), vec![]), |g| matrix(&mut r, g.up, count * n, k));
@@ -204,6 +213,8 @@ fn check_experts(p: &Linear, seed: u64) {
         (Slot::NRows, Data::Scalar(t as i32)),
         (Slot::X, f32s(&x)),
         (Slot::NormWeight, f32s(&norm_weight)),
+        (Slot::XCodes, Data::Elems(Elem::I8, codes)),
+        (Slot::XScales, f32s(&scales)),
         (Slot::Routes, f32s(&routes)),
         (Slot::ExpertScale, f32s(&scale)),
         (Slot::Weight(0), weight),
@@ -212,6 +223,7 @@ fn check_experts(p: &Linear, seed: u64) {
         (Slot::Residual, f32s(&residual)),
         (Slot::Out, Data::Room(Elem::F32, want.len())),
     ];
+    let args = form(args.to_vec());
     // A matrix unit's factors are f16.
     let least = if matches!(p.tiling, LinearCut::Matrix(_)) { 2e-3 } else { 0.0 };
     for (options, tolerance) in [(Options::default(), 1e-6f64), (Options::exact(), 2e-5)] {

@@ -29,7 +29,7 @@ fn weights(r: &mut Random, ty: WeightType, n: usize, k: usize) -> (Data, Vec<f64
 }
 
 /// All inputs that the facts ask for, and the result in f64.
-fn case(l: &Linear, t: usize, seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
+pub fn case(l: &Linear, t: usize, seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
     let mut r = Random::new(seed);
     let (n, k) = (l.n as usize, l.k as usize);
     let mut args = vec![(Slot::NTokens, Data::Scalar(t as i32))];
@@ -113,7 +113,7 @@ fn check_form(l: &Linear, t: usize, seed: u64) {
     }
 }
 
-fn all_types() -> impl Iterator<Item = WeightType> {
+pub fn all_types() -> impl Iterator<Item = WeightType> {
     let floats = [Elem::F32, Elem::F16, Elem::BF16].map(WeightType::Float);
     FORMATS.iter().map(WeightType::Quant).chain(floats)
 }
@@ -129,7 +129,7 @@ fn types_of_each_kind() -> impl Iterator<Item = WeightType> {
 }
 
 /// A k that has a rest for every unrolling: 3 blocks, or for floats a masked tail.
-fn awkward_k(ty: WeightType) -> u32 {
+pub fn awkward_k(ty: WeightType) -> u32 {
     match ty {
         WeightType::Quant(f) if f.block == 32 => 96,
         WeightType::Quant(f) => f.block,
@@ -191,7 +191,7 @@ fn epilogues_follow_their_formula() {
 }
 
 /// Runs with some slots' data replaced, and gives the outputs' values.
-fn outputs(l: &Linear, args: &[(Slot, Data)]) -> Vec<f64> {
+pub fn outputs(l: &Linear, args: &[(Slot, Data)]) -> Vec<f64> {
     let done = launch(l, args, &Options::exact());
     match l.output {
         Output::F32 => done.elems(Slot::Out),

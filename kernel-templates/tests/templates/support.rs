@@ -64,12 +64,16 @@ fn numbered(args: &[(Slot, Data)]) -> impl Iterator<Item = (Slot, usize, &Data)>
     args.iter().enumerate().map(|(i, (slot, data))| (*slot, args[..i].iter().filter(|(s, _)| s == slot).count(), data))
 }
 
-/// Arguments in the order of a template's slots. The n-th data of a slot are for its n-th argument.
+/// Arguments in the order of a template's slots. The n-th data of a slot are for its n-th argument; what there are no data
+/// for is the memory of the slot's first.
 pub fn inputs(template: &impl Template, args: &[(Slot, Data)]) -> Vec<Input> {
     let slots = template.slots();
     let input = |(i, slot): (usize, &Slot)| {
         let of = numbered(args).find(|&(s, n, _)| s == *slot && place(&slots, s, n) == Some(i));
-        let (_, _, data) = of.unwrap_or_else(|| panic!("no {slot:?}"));
+        let Some((_, _, data)) = of else {
+            let first = place(&slots, *slot, 0).filter(|&first| first < i);
+            return Input::Same(first.unwrap_or_else(|| panic!("no {slot:?}")));
+        };
         match data {
             Data::Scalar(n) => Input::I32(*n),
             Data::Elems(elem, v) => {

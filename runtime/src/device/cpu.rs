@@ -2,17 +2,14 @@
 
 use super::memory::{HostMemory, system_memory};
 use super::pool::{Barrier, Pool};
+use super::shares::Shares;
 use super::slots::{Shape, Slots};
 use super::{Arg, Buffer, Device, DeviceError, DeviceInfo, KernelId, Launch, LaunchTime, Recorded};
 use crate::gguf::TensorData;
 use hrx_compiler::{LoadedKernel, Target};
 use hrx_ir::tile::Kernel;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-
-/// Programs of a stage are handed out in this many portions a thread, so that a slow thread gets fewer.
-const PORTIONS: usize = 8;
 
 /// Copies on the device are cut among threads in multiples of this: short ones are one thread's.
 const COPIED_TOGETHER: u64 = 256 << 10;
@@ -65,15 +62,11 @@ impl Device for Cpu {
     }
 
     fn alloc(&self, bytes: u64, what: &str) -> Result<Buffer, DeviceError> {
-        let memory = HostMemory::new(bytes).map_err(|e| DeviceError::Memory {
-            device: "cpu".into(),
-            bytes,
-            what: what.into(),
-            reason: e.to_string(),
-        })?;
-        let address = memory.address() as u64;
-        // SAFETY: the mapping is at least this long and lives as long as the buffer's owner, which it is.
-        Ok(unsafe { Buffer::new(address, bytes, Arc::new(memory)) })
+        buffer(HostMemory::new(bytes), bytes, what)
+    }
+
+    fn alloc_weights(&self, bytes: u64, what: &str) -> Result<Buffer, DeviceError> {
+        buffer(HostMemory::in_large_pages(bytes), bytes, what)
     }
 
     fn place(&self, data: TensorData, _what: &str) -> Result<Buffer, DeviceError> {
@@ -142,6 +135,7 @@ impl Device for Cpu {
 
     unsafe fn record(&self, stages: Vec<Vec<Launch>>) -> Result<Box<dyn Recorded>, DeviceError> {
         let kernels = self.kernels.lock().unwrap_or_else(|e| e.into_inner());
+        let threads = self.pool.threads();
         let mut local_bytes = 0;
         let mut recorded = Vec::with_capacity(stages.len());
         for stage in stages {
@@ -154,14 +148,26 @@ impl Device for Cpu {
                 local_bytes = local_bytes.max(kernel.local_bytes);
                 launches.push(CpuLaunch::new(Arc::clone(kernel), launch.args)?);
             }
-            recorded.push(CpuStage { launches, next: AtomicUsize::new(0), total: 0, portion: 1 });
+            recorded.push(CpuStage { launches, shares: Shares::new(threads) });
         }
-        let threads = self.pool.threads();
         let local_stride = local_bytes.next_multiple_of(4096).max(4096);
         let local = self.alloc(local_stride * threads as u64, "local memory of kernels")?;
         let barrier = Barrier::new(threads);
         Ok(Box::new(CpuRecorded { pool: Arc::clone(&self.pool), barrier, stages: recorded, local, local_stride }))
     }
+}
+
+/// Memory that was mapped as a buffer.
+fn buffer(mapped: std::io::Result<HostMemory>, bytes: u64, what: &str) -> Result<Buffer, DeviceError> {
+    let memory = mapped.map_err(|e| DeviceError::Memory {
+        device: "cpu".into(),
+        bytes,
+        what: what.into(),
+        reason: e.to_string(),
+    })?;
+    let address = memory.address() as u64;
+    // SAFETY: the mapping is at least this long and lives as long as the buffer's owner, which it is.
+    Ok(unsafe { Buffer::new(address, bytes, Arc::new(memory)) })
 }
 
 /// A launch with its argument slots.
@@ -199,24 +205,17 @@ impl CpuLaunch {
 
 struct CpuStage {
     launches: Vec<CpuLaunch>,
-    /// The next program to hand out, counted over all launches.
-    next: AtomicUsize,
-    total: usize,
-    portion: usize,
+    /// The programs, counted over all launches.
+    shares: Shares,
 }
 
 impl CpuStage {
-    fn run(&self, local: *mut u8) {
-        loop {
-            let from = self.next.fetch_add(self.portion, Ordering::Relaxed);
-            if from >= self.total {
-                return;
-            }
-            let to = (from + self.portion).min(self.total);
+    fn run(&self, thread: usize, local: *mut u8) {
+        while let Some(programs) = self.shares.take(thread) {
             let mut first = 0;
             for launch in &self.launches {
                 let n = launch.programs();
-                for program in from.max(first)..to.min(first + n) {
+                for program in programs.start.max(first)..programs.end.min(first + n) {
                     launch.program(program - first, local);
                 }
                 first += n;
@@ -235,21 +234,19 @@ struct CpuRecorded {
 
 impl Recorded for CpuRecorded {
     fn replay(&mut self, vars: &[i32]) -> Result<(), DeviceError> {
-        let threads = self.pool.threads();
         for stage in &mut self.stages {
-            stage.total = 0;
+            let mut total = 0;
             for launch in &mut stage.launches {
-                stage.total += launch.set(vars)?;
+                total += launch.set(vars)?;
             }
-            stage.portion = (stage.total / (threads * PORTIONS)).max(1);
-            *stage.next.get_mut() = 0;
+            stage.shares.deal(total);
         }
         let (stages, barrier) = (&self.stages, &self.barrier);
         let (local, stride) = (self.local.address(), self.local_stride);
         let done = self.pool.run(&|thread| {
             let local = (local + stride * thread as u64) as *mut u8;
             for stage in stages {
-                stage.run(local);
+                stage.run(thread, local);
                 barrier.wait(|| ());
             }
         });
@@ -264,17 +261,14 @@ impl Recorded for CpuRecorded {
         for (number, stage) in self.stages.iter_mut().enumerate() {
             for launch in &mut stage.launches {
                 let total = launch.set(vars)?;
-                let (next, portion) = (AtomicUsize::new(0), (total / (threads * PORTIONS)).max(1));
+                let mut shares = Shares::new(threads);
+                shares.deal(total);
                 let launch = &*launch;
                 let start = begin.elapsed();
                 let done = self.pool.run(&|thread| {
                     let local = (local + stride * thread as u64) as *mut u8;
-                    loop {
-                        let from = next.fetch_add(portion, Ordering::Relaxed);
-                        if from >= total {
-                            break;
-                        }
-                        (from..total.min(from + portion)).for_each(|program| launch.program(program, local));
+                    while let Some(programs) = shares.take(thread) {
+                        programs.for_each(|program| launch.program(program, local));
                     }
                 });
                 if !done {

@@ -6,7 +6,12 @@ use std::ptr::NonNull;
 pub(super) struct HostMemory {
     base: NonNull<u8>,
     len: usize,
+    /// Bytes before the first one that is used.
+    skipped: usize,
 }
+
+/// Bytes of a large page of x86-64.
+const LARGE_PAGE: u64 = 2 << 20;
 
 // SAFETY: the mapping is plain memory; who may touch it when is the device's contract, not this type's.
 unsafe impl Send for HostMemory {}
@@ -30,14 +35,27 @@ impl HostMemory {
             )
         };
         match NonNull::new(p.cast::<u8>()) {
-            Some(base) if p != libc::MAP_FAILED => Ok(HostMemory { base, len }),
+            Some(base) if p != libc::MAP_FAILED => Ok(HostMemory { base, len, skipped: 0 }),
             _ => Err(std::io::Error::last_os_error()),
         }
     }
 
+    /// As [`new`](HostMemory::new), for what is read from end to end: in large pages where the system has any, so that
+    /// neither looking addresses up nor a page's end interrupts reading.
+    pub(super) fn in_large_pages(bytes: u64) -> std::io::Result<HostMemory> {
+        let mut memory = HostMemory::new(bytes.saturating_add(LARGE_PAGE))?;
+        let begin = (memory.base.as_ptr() as usize).next_multiple_of(LARGE_PAGE as usize);
+        memory.skipped = begin - memory.base.as_ptr() as usize;
+        // SAFETY: the advice changes no byte, and the range is the mapping's. A system that doesn't know it is one without
+        // such pages.
+        unsafe { libc::madvise(memory.address().cast(), memory.len - memory.skipped, libc::MADV_HUGEPAGE) };
+        Ok(memory)
+    }
+
     /// The address of the first byte.
     pub(super) fn address(&self) -> *mut u8 {
-        self.base.as_ptr()
+        // SAFETY: what is skipped is less than the mapping has.
+        unsafe { self.base.as_ptr().add(self.skipped) }
     }
 }
 

@@ -12,6 +12,7 @@ pub mod kfd;
 mod memory;
 mod pool;
 mod select;
+mod shares;
 mod slots;
 
 pub use cpu::Cpu;
@@ -244,6 +245,14 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// If there is not enough.
     fn alloc(&self, bytes: u64, what: &str) -> Result<Buffer, DeviceError>;
+
+    /// As [`alloc`](Device::alloc), for weights: they are written once and read from end to end in each step.
+    ///
+    /// # Errors
+    /// If there is not enough.
+    fn alloc_weights(&self, bytes: u64, what: &str) -> Result<Buffer, DeviceError> {
+        self.alloc(bytes, what)
+    }
 
     /// Constant data on the device: where the host's memory is the device's, the data itself.
     ///

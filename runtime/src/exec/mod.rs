@@ -15,6 +15,7 @@
 //! * [`kernels`]: requests to kernels loaded on a device.
 //! * [`inputs`]: what a step is given.
 //! * [`program`]: all of it for one kind of step, recorded on a device.
+//! * [`weights`]: which form of each weight the programs read.
 //! * [`drafts`]: the programs of a session before they are recorded.
 //! * [`model_kernels`](mod@model_kernels): the kernels of a model, without a session.
 
@@ -29,6 +30,7 @@ pub mod plan;
 pub mod program;
 pub mod rope;
 pub mod schedule;
+pub mod weights;
 
 pub use drafts::Drafts;
 pub use kernels::{KernelReport, KernelStats, KernelStore};
@@ -46,7 +48,7 @@ use hrx_templates::{TargetShape, Waves};
 pub fn target_shape(target: &Target) -> TargetShape {
     let (lanes, registers) = (target.vector_lanes(), target.vector_registers());
     match target {
-        Target::Host(_) => TargetShape::vectors(lanes, registers),
+        Target::Host(host) => TargetShape::vectors(lanes, registers).with_byte_dot(host.has_byte_dot()),
         Target::Amd(chip) => TargetShape::waves(lanes, registers, waves(chip)),
         Target::Nvidia(chip) => TargetShape::waves(lanes, registers, nvidia_waves(chip)),
     }

@@ -6,6 +6,7 @@ use super::lower::{Lowered, Operand, StepKind, lower};
 use super::plan::{Plan, plan};
 use super::rope::TableIndices;
 use super::schedule::{by_stage, stages};
+use super::weights::Weights;
 use crate::device::{Arg, Buffer, Launch, LaunchTime, Recorded, Var};
 use crate::error::Error;
 use hrx_ir::graph::{Graph, Rows, Tensor};
@@ -30,7 +31,7 @@ pub struct Bindings {
     /// Rows of the caches: the positions that all sequences have room for.
     pub n_ctx: u32,
     /// Weights by tensor.
-    pub weights: HashMap<Tensor, Buffer>,
+    pub weights: Weights,
     /// Keys and values by layer; values that are a part of keys have no memory.
     pub caches: HashMap<u32, [Buffer; 2]>,
     /// The last inputs of each layer's convolution.
@@ -93,7 +94,8 @@ impl Draft {
             Operand::RowsTimes(_, n) => Arg::Times(TOKENS, n),
             Operand::NCtx => Arg::I32(bindings.n_ctx as i32),
             Operand::HeadStride(head_dim) => Arg::I32((bindings.n_ctx * head_dim) as i32),
-            Operand::Weight(t) => Arg::Buffer(bindings.weights[&t].clone()),
+            Operand::Weight(t) => Arg::Buffer(bindings.weights.stored[&t].clone()),
+            Operand::Packed(t) => Arg::Buffer(bindings.weights.packed[&t].clone()),
             Operand::Input(i) => Arg::Buffer(inputs.input(i)),
             Operand::CacheRows => Arg::Buffer(inputs.cache_rows()),
             Operand::Firsts => Arg::Buffer(inputs.firsts()),

@@ -6,6 +6,7 @@ use crate::lanes::fragments::product;
 use crate::lanes::ir::{Bin, Val};
 use crate::lanes::layout::{Axis, Layout, Place};
 use crate::target::amd::Dot4;
+use hrx_ir::tile::bound::upper_bound;
 use hrx_ir::tile::{Elem, Value};
 
 impl Builder<'_> {
@@ -32,16 +33,34 @@ impl Builder<'_> {
     /// Four neighbours of the last axis lie in one word.
     pub(super) fn dot4(&mut self, [a, b, c]: [Value; 3], layout: &Layout) -> Result<Data> {
         let signed = self.k.ty(a).elem == Elem::I8;
+        // Bytes that can't be taken as signed, where the dot product's are.
+        let large = !signed && self.facts.dot4 == Dot4::Same && upper_bound(self.k, a) > 127;
         let factors = quadrupled(layout);
         let (a, b) = (self.tile_in(a, &factors)?, self.tile_in(b, &factors)?);
         let c = self.tile_in(c, layout)?;
         let (a, b) = (self.repacked(a, 4), self.repacked(b, 4));
-        let words = (0..c.words.len()).map(|i| self.four(signed, [a.words[i], b.words[i], c.words[i]])).collect();
+        let words = (0..c.words.len()).map(|i| match [a.words[i], b.words[i], c.words[i]] {
+            words if large => self.large_four(words),
+            words => self.four(signed, words),
+        });
+        let words = words.collect();
         Ok(Data::Tile(Tile { words, ..c }))
     }
 
-    /// Four products of bytes and a sum. The first factor is at most 127 where it is unsigned, so that it may be taken as
-    /// signed.
+    /// Products with unsigned bytes above 127 by dot products of signed ones: the highest bits go apart.
+    fn large_four(&mut self, [a, b, c]: [Val; 3]) -> Val {
+        let low = self.e.and(a, 0x7F7F_7F7F);
+        let high = self.e.shr(a, 7);
+        let high = self.e.and(high, 0x0101_0101);
+        let zero = self.e.int(0);
+        let high = self.four(false, [high, b, zero]);
+        let high = self.e.times(high, 128);
+        let sum = self.e.add(c, high);
+        self.four(false, [low, b, sum])
+    }
+
+    /// Four products of bytes and a sum. The first factor is at most 127 where it is unsigned and the chip's dot product
+    /// takes it as signed.
     fn four(&mut self, signed: bool, [a, b, c]: [Val; 3]) -> Val {
         match self.facts.dot4 {
             Dot4::Mixed => self.e.dot4(signed, [a, b, c]),

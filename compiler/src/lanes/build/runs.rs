@@ -189,6 +189,9 @@ impl Builder<'_> {
             BlockPart::Scales => (RunPart::Scales, 0, format.chunks()),
             BlockPart::Offsets => (RunPart::Offsets, 0, format.chunks()),
             BlockPart::Raw(_) => return refuse("raw bytes of a block: blocks are not expanded for lanes"),
+            BlockPart::Indices(_) | BlockPart::Factors | BlockPart::MinFactors => {
+                return refuse("what codes and scales of a block are made of: lanes read these whole");
+            }
         };
         let block = self.scalar(index[1]);
         let chunk = self.e.times(block, format.chunks());

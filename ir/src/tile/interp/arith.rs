@@ -273,13 +273,10 @@ pub(super) fn mma(args: [&Tile; 3], k: usize, precision: Precision) -> Result<Ti
     }
 }
 
-pub(super) fn dot4(args: [&Tile; 3], a_elem: Elem) -> Result<Tile, FaultKind> {
+pub(super) fn dot4(args: [&Tile; 3]) -> Result<Tile, FaultKind> {
     let [Tile::Int(a), Tile::Int(b), Tile::Int(c)] = args else { return Err(no("dot4")) };
     if let Some(element) = b.iter().position(|&b| b == -128) {
-        return Err(FaultKind::Dot4Range { factor: 'b', element, value: -128 });
-    }
-    if let Some(element) = a.iter().position(|&a| a_elem == Elem::U8 && a > 127) {
-        return Err(FaultKind::Dot4Range { factor: 'a', element, value: a[element] });
+        return Err(FaultKind::Dot4Range { element });
     }
     let fours = a.chunks_exact(4).zip(b.chunks_exact(4)).zip(c.iter());
     let sum =

@@ -9,7 +9,7 @@ use super::bits::{float_bits, int_bits, round_float, wrap};
 use super::fault::FaultKind;
 use super::memory::le_bits;
 use super::{Precision, shape};
-use crate::quant::{CHUNK, Format};
+use crate::quant::{Bytes, CHUNK, Format};
 use cranelift_entity::SecondaryMap;
 
 /// The state of a run.
@@ -149,7 +149,7 @@ impl<'a> Machine<'a> {
                 let extent = |axis| ty(&args[1]).shape.dims().get(axis).map_or(1, |&n: &u32| n as usize);
                 arith::dot(self.tiles(args)?, [extent(0), extent(1)], precision)?
             }
-            Op::Dot4 { args } => arith::dot4(self.tiles(args)?, ty(&args[0]).elem)?,
+            Op::Dot4 { args } => arith::dot4(self.tiles(args)?)?,
             Op::Mma { args } => arith::mma(self.tiles(args)?, ty(&args[0]).shape.last() as usize, precision)?,
             Op::Load { view, index, mask, shape } => self.load(*view, index, *mask, shape)?,
             Op::Store { view, index, value, mask } => {
@@ -240,6 +240,12 @@ impl<'a> Machine<'a> {
                 .load(&places, None, |_, b| codes.extend(format.code_values(b, chunk).into_iter().map(i64::from)))?;
             return Ok(Tile::ints(codes));
         }
+        if let Some((bytes, signed)) = block_bytes(format, part) {
+            let value = |b: u8| if signed { i64::from(b as i8) } else { i64::from(b) };
+            let mut values = Vec::new();
+            self.bus.load(&places, None, |_, b| values.extend(bytes.eval(b).into_iter().map(value)))?;
+            return Ok(Tile::ints(values));
+        }
         let mut values = Vec::new();
         self.bus.load(&places, None, |_, b| values.extend(block_floats(format, part, b).into_iter().map(f64::from)))?;
         Ok(Tile::floats(values))
@@ -315,7 +321,17 @@ fn block_floats(format: &Format, part: BlockPart, block: &[u8]) -> Vec<f32> {
             let from = (chunk * CHUNK) as usize;
             all[from..from + CHUNK as usize].to_vec()
         }
-        BlockPart::Codes(_) | BlockPart::Raw(_) => Vec::new(),
+        _ => Vec::new(),
+    }
+}
+
+/// The parts of a block that are bytes as the format's description has them, and whether these are signed.
+fn block_bytes(format: &Format, part: BlockPart) -> Option<(Bytes, bool)> {
+    match part {
+        BlockPart::Indices(chunk) => Some((format.indices(chunk)?.0, false)),
+        BlockPart::Factors => format.factors(false),
+        BlockPart::MinFactors => format.factors(true),
+        _ => None,
     }
 }
 

@@ -113,15 +113,11 @@ pub enum FaultKind {
         /// The table's entries.
         entries: u32,
     },
-    /// A factor of `dot4` that targets need not take.
-    #[error("factor {factor} of dot4 is {value} at element {element}")]
+    /// A second factor of `dot4` that targets need not take.
+    #[error("the second factor of dot4 is -128 at element {element}")]
     Dot4Range {
-        /// `a` or `b`.
-        factor: char,
         /// The place in the tile, row-major.
         element: usize,
-        /// The value there.
-        value: i64,
     },
     /// A run of chunks that starts before a row or across blocks.
     #[error("a run starts at chunk {chunk}, which is no multiple of {multiple} from 0 on")]

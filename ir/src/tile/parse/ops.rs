@@ -157,6 +157,9 @@ impl Parser<'_> {
                 let part = match name {
                     "block_codes" => BlockPart::Codes(self.attribute("chunk")?),
                     "block_values" => BlockPart::Values(self.attribute("chunk")?),
+                    "block_indices" => BlockPart::Indices(self.attribute("chunk")?),
+                    "block_factors" => BlockPart::Factors,
+                    "block_min_factors" => BlockPart::MinFactors,
                     "block_scales" => BlockPart::Scales,
                     "block_offsets" => BlockPart::Offsets,
                     _ => BlockPart::Raw(self.attribute("byte")?),

@@ -1,16 +1,17 @@
 //! Mixtures of experts: routes, products with chosen experts' matrices, their weighed sum.
 
-use super::{Buf, BufData, Lowerer, Mode, Operand, activation, weight_type};
+use super::{Buf, BufData, Lowerer, Mode, Operand, PREFILL_TOKENS, activation, forms, weight_type};
 use hrx_ir::graph::{Limit, Node, Op, Rows, Scoring, Tensor};
+use hrx_ir::quant::CHUNK;
 use hrx_templates as kt;
 use hrx_templates::{Output, Real, RowCut, Slot};
 
 /// A product with experts as its kernel sees it.
 pub(super) struct ExpertParts {
-    x: Tensor,
+    pub(super) x: Tensor,
     weight: Tensor,
     n_expert: u32,
-    routes: Option<Tensor>,
+    pub(super) routes: Option<Tensor>,
     scale: Option<Tensor>,
     bias: Option<Tensor>,
     up: Option<(Tensor, kt::Activation)>,
@@ -52,8 +53,12 @@ impl Lowerer<'_> {
             Mode::Logits => true,
         };
         let norm = self.norm_into(p.x);
+        let panels = self.expert_panels(p, if many { PREFILL_TOKENS } else { 1 });
         let grouped = p.routes.filter(|_| many).and_then(|routes| {
-            let cut = kt::LinearCut::grouped(&self.shape, [n, k], weight, matrices, [p.n_expert, used])?;
+            let cut = match panels {
+                Some(panels) => panels.into(),
+                None => kt::LinearCut::grouped(&self.shape, [n, k], weight, matrices, [p.n_expert, used])?,
+            };
             Some((cut, self.expert_rows(node, routes, p.n_expert)))
         });
         let experts = kt::Experts {
@@ -66,33 +71,70 @@ impl Lowerer<'_> {
             scale: p.scale.is_some(),
             summed: false,
         };
-        let single = || kt::LinearCut::choose(&self.shape, [n, k], weight, 1, matrices);
+        let single = || match self.expert_panels(p, 1) {
+            Some(panels) => panels.into(),
+            None => kt::LinearCut::choose(&self.shape, [n, k], weight, 1, matrices),
+        };
         let tiling = grouped.map_or_else(single, |(cut, _)| cut);
-        let request = kt::Linear {
-            input: Output::F32,
+        let input = self.expert_input(p);
+        let packed = panels.is_some();
+        let matrix = |t| if packed { Operand::Packed(t) } else { Operand::Weight(t) };
+        let request = |output| kt::Linear {
+            input,
+            output,
             gated: p.up.map(|(up, activation)| kt::Gated { up: weight_type(graph, up), activation }),
             experts: Some(experts),
             norm: norm.map(|(_, _, eps)| Real(eps)),
             bias: p.bias.is_some(),
             ..kt::Linear::new(n, k, weight, tiling)
         };
-        let x = self.f32(norm.map_or(p.x, |(input, ..)| input));
+        let x = match norm {
+            Some((input, ..)) => vec![self.f32(input)],
+            None => self.places[&(self.resolve(p.x), input)].clone(),
+        };
         let routes = p.routes.map(|r| self.f32(r));
-        let (matrix, up, scale, bias) = (p.weight, p.up.map(|u| u.0), p.scale, p.bias);
-        self.produce(node, t, &[Output::F32], |_| request.clone().into(), &|s| match s {
+        let (weight, up, scale, bias) = (p.weight, p.up.map(|u| u.0), p.scale, p.bias);
+        // A program stores whole blocks of an expert's outputs.
+        let of_program = tiling.program_rows();
+        let forms = forms(packed && n.is_multiple_of(of_program) && of_program.is_multiple_of(CHUNK));
+        self.produce(node, t, forms, |output| request(output).into(), &|s| match s {
             Slot::NTokens => Some(Operand::RowsTimes(rows, used)),
             Slot::NRows => Some(Operand::RowCount(rows)),
-            Slot::X => Some(Operand::Buf(x)),
+            Slot::X | Slot::XCodes => Some(Operand::Buf(x[0])),
+            Slot::XScales => x.get(1).copied().map(Operand::Buf),
             Slot::NormWeight => norm.map(|(_, w, _)| Operand::Weight(w)),
             Slot::Routes => routes.map(Operand::Buf),
             Slot::ExpertRows => grouped.map(|(_, [rows, _])| Operand::Buf(rows)),
             Slot::Counts => grouped.map(|(_, [_, counts])| Operand::Buf(counts)),
             Slot::ExpertScale => scale.map(Operand::Weight),
-            Slot::Weight(0) => Some(Operand::Weight(matrix)),
-            Slot::Weight(_) => up.map(Operand::Weight),
+            Slot::Weight(0) => Some(matrix(weight)),
+            Slot::Weight(_) => up.map(matrix),
             Slot::Bias => bias.map(Operand::Weight),
             _ => None,
         });
+    }
+
+    /// Rows and columns of one expert's matrix.
+    fn expert_shape(&self, p: &ExpertParts) -> Option<[u32; 2]> {
+        let Rows::Const(rows) = self.graph.shape(p.weight).rows else { return None };
+        Some([rows / p.n_expert, self.graph.cols(p.weight)])
+    }
+
+    /// The cut for packed matrices of experts, where the target's vectors have them and these can be packed.
+    fn expert_panels(&self, p: &ExpertParts, tokens: u32) -> Option<kt::PanelTiling> {
+        let [n, k] = self.expert_shape(p)?;
+        let matrices: Vec<Tensor> = [Some(p.weight), p.up.map(|(up, _)| up)].into_iter().flatten().collect();
+        let fit = self.packed_input(&matrices, [n.checked_mul(p.n_expert)?, k])?;
+        let whole = n.is_multiple_of(kt::Panels::ROWS);
+        whole.then(|| kt::PanelTiling::choose(&self.shape, [n, k], fit, tokens, matrices.len() as u32))?
+    }
+
+    /// The form in which a product with experts reads its rows.
+    pub(super) fn expert_input(&self, p: &ExpertParts) -> Output {
+        match self.expert_panels(p, 1) {
+            Some(_) => self.linear_input(p.weight),
+            None => Output::F32,
+        }
     }
 
     /// For each expert the rows that go to it, and their counts: made once for all products of the same routes.

@@ -4,7 +4,7 @@ use super::{Lowerer, Mode, Operand, PREFILL_TOKENS, activation, forms, weight_ty
 use hrx_ir::graph::{Limit, Node, Op, Rows, Tensor};
 use hrx_ir::quant::CHUNK;
 use hrx_templates as kt;
-use hrx_templates::{Real, Request, Slot};
+use hrx_templates::{Output, Real, Request, Slot};
 
 /// A linear layer as its kernel sees it: the product, and what its root adds to it.
 pub(super) struct LinearParts {
@@ -45,22 +45,23 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The norm whose result is `x`, if it goes into the kernels that read it: where there is one token, and all readers
-    /// are linear layers or, on waves, products with experts.
+    /// The norm whose result is `x`, if it goes into the kernels that read it: on waves, where there is one token, and all
+    /// readers are linear layers or products with experts. A processor's threads meet in less time than each program would
+    /// norm in.
     pub(super) fn norm_into(&self, x: Tensor) -> Option<(Tensor, Tensor, f32)> {
         let x = self.resolve(x);
-        let waves = self.shape.waves.is_some();
         let norms = |&n: &Node| match *self.graph.op(n) {
             Op::Linear { .. } => true,
             Op::ExpertLinear { x: read, weight, .. } => {
-                waves && self.resolve(read) == x && self.graph.cols(weight) == self.graph.cols(x)
+                self.resolve(read) == x && self.graph.cols(weight) == self.graph.cols(x)
             }
             _ => false,
         };
         let linear_only = || self.graph.users(x).iter().all(norms);
         match self.graph.producer_op(x) {
             Some(&Op::RmsNorm { x: input, weight, eps })
-                if self.mode == Mode::Decode
+                if self.shape.waves.is_some()
+                    && self.mode == Mode::Decode
                     && x != self.output
                     && linear_only()
                     && self.graph.cols(weight) == self.graph.cols(input) =>
@@ -109,6 +110,25 @@ impl Lowerer<'_> {
         });
     }
 
+    /// The cut for packed matrices `[n, k]`, where the target's vectors have them and all of the product's can be packed.
+    fn panels(&self, l: &LinearParts, nk: [u32; 2], tokens: u32) -> Option<kt::PanelTiling> {
+        let matrices: Vec<Tensor> = [Some(l.weight), l.up.map(|(up, _)| up)].into_iter().flatten().collect();
+        let input = self.packed_input(&matrices, nk)?;
+        kt::PanelTiling::choose(&self.shape, nk, input, tokens, matrices.len() as u32)
+    }
+
+    /// The form in which products with matrices `[n, k]` read activations if these are packed; none if they can't be packed
+    /// for it.
+    pub(super) fn packed_input(&self, matrices: &[Tensor], nk: [u32; 2]) -> Option<Output> {
+        let panels = kt::Panels::of(&self.shape)?;
+        let input = self.linear_input(*matrices.first()?);
+        let fit = |&t: &Tensor| {
+            let weight = weight_type(self.graph, t);
+            kt::Panels::input(weight) == Some(input) && panels.bytes(weight, nk).is_some()
+        };
+        matrices.iter().all(fit).then_some(input)
+    }
+
     /// One product with all that comes before and after it.
     pub(super) fn linear(&mut self, node: Node, t: Tensor, l: &LinearParts) {
         let graph = self.graph;
@@ -125,7 +145,10 @@ impl Lowerer<'_> {
         };
         let tokens = if many { PREFILL_TOKENS } else { 1 };
         let matrices = if l.up.is_some() { 2 } else { 1 };
-        let tiling = kt::LinearCut::choose(&self.shape, [n, k], weight, tokens, matrices);
+        let panels = self.panels(l, [n, k], tokens);
+        let tiling = panels
+            .map_or_else(|| kt::LinearCut::choose(&self.shape, [n, k], weight, tokens, matrices), kt::LinearCut::from);
+        let matrix = |t| if panels.is_some() { Operand::Packed(t) } else { Operand::Weight(t) };
         let request = |output| {
             Request::from(kt::Linear {
                 input,
@@ -155,8 +178,8 @@ impl Lowerer<'_> {
             Slot::X | Slot::XCodes => Some(Operand::Buf(x[0])),
             Slot::XScales => x.get(1).copied().map(Operand::Buf),
             Slot::NormWeight => norm.map(|(_, w, _)| Operand::Weight(w)),
-            Slot::Weight(0) => Some(Operand::Weight(l.weight)),
-            Slot::Weight(_) => l.up.map(|(up, _)| Operand::Weight(up)),
+            Slot::Weight(0) => Some(matrix(l.weight)),
+            Slot::Weight(_) => l.up.map(|(up, _)| matrix(up)),
             Slot::Bias => l.bias.map(Operand::Weight),
             Slot::Residual => residual.map(Operand::Buf),
             _ => None,

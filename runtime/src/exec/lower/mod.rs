@@ -3,12 +3,15 @@
 //! Nodes are visited in order. One that another node's kernel takes over (a *part*) makes no step of its own; the
 //! `fusion` pass decides which. Every other node (a *root*) makes the step for itself and its parts.
 
+mod activations;
 mod attention;
 mod experts;
 mod fusion;
 mod group;
 mod linear;
 mod rows;
+
+pub use activations::Activations;
 
 use super::rope::RopeTables;
 use cranelift_entity::{PrimaryMap, entity_impl};
@@ -45,8 +48,10 @@ pub enum Operand {
     NCtx,
     /// Elements from one head of a KV cache of this head size to the next.
     HeadStride(u32),
-    /// A weight of the model.
+    /// A weight of the model, as it is in the file.
     Weight(Tensor),
+    /// A matrix of the model, packed for the target's vectors.
+    Packed(Tensor),
     /// An input of the step.
     Input(Input),
     /// The row of the caches that each token's position is: with one sequence the position.
@@ -97,37 +102,6 @@ pub enum Mode {
     Logits,
 }
 
-/// The form in which products with quantised weights read activations.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Activations {
-    /// f32: no rounding of activations. On processors without a dot instruction for bytes it is as fast as `Q8`.
-    #[default]
-    F32,
-    /// Blocks of 32 8-bit codes with a scale.
-    Q8,
-}
-
-impl std::str::FromStr for Activations {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Activations, String> {
-        match name {
-            "f32" => Ok(Activations::F32),
-            "q8" => Ok(Activations::Q8),
-            _ => Err(format!("there is no form `{name}` of activations; there are: f32, q8")),
-        }
-    }
-}
-
-impl Activations {
-    fn form(self) -> Output {
-        match self {
-            Activations::F32 => Output::F32,
-            Activations::Q8 => Output::Q8,
-        }
-    }
-}
-
 /// A lowered graph.
 #[derive(Debug)]
 pub struct Lowered {
@@ -168,15 +142,16 @@ pub fn lower(graph: &Graph, output: Tensor, shape: &TargetShape, of: StepKind) -
         _ => of.activations,
     };
     let needed = needed_nodes(graph, output);
-    let fusion =
-        Fusion::find(graph, &needed, output, activations.form(), mode == Mode::Decode && shape.waves.is_some());
+    let activations = activations.form(shape);
+    let sums = mode == Mode::Decode && shape.waves.is_some();
+    let fusion = Fusion::find(graph, &needed, output, activations, sums);
     let mut l = Lowerer {
         graph,
         output,
         mode,
         sequences: of.sequences,
         shape: *shape,
-        activations: activations.form(),
+        activations,
         parts: fusion.parts,
         wanted: HashMap::new(),
         places: HashMap::new(),
@@ -274,13 +249,19 @@ impl<'g> Lowerer<'g> {
             }
             return;
         }
-        // Parts are looked through: their inputs are the kernel's. What products with experts norm they read before.
+        if let Some(p) = self.expert_parts(node) {
+            match self.norm_into(p.x) {
+                Some((input, ..)) => self.want(input, Output::F32),
+                None => self.want(p.x, self.expert_input(&p)),
+            }
+            if let Some(routes) = p.routes {
+                self.want(routes, Output::F32);
+            }
+            return;
+        }
+        // Parts are looked through: their inputs are the kernel's.
         let mut work = self.graph.op(node).operands();
         while let Some(t) = work.pop() {
-            if let Some((input, ..)) = self.norm_into(t) {
-                self.want(input, Output::F32);
-                continue;
-            }
             match self.part_op(t) {
                 Some(op) => work.extend(op.operands()),
                 None if self.graph.producer(t).is_some() && self.graph.state(t).is_none() => self.want(t, Output::F32),

@@ -31,7 +31,7 @@ pub fn cases(request: &Request) -> Vec<Case> {
             LinearCut::Matrix(t) => {
                 vec![Case::of("one token", 1, 0), Case::of("one token more than a tile", t.m + 1, 0)]
             }
-            LinearCut::Rows(_) | LinearCut::Vectors(_) => {
+            LinearCut::Rows(_) | LinearCut::Vectors(_) | LinearCut::Panels(_) => {
                 vec![Case::of("one token", 1, 0), Case::of("three tokens", 3, 0)]
             }
         },

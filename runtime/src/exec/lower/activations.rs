@@ -1,0 +1,39 @@
+//! In which form products read what they multiply.
+
+use hrx_templates::{Output, TargetShape};
+
+/// The form in which products with quantised weights read activations.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Activations {
+    /// `Q8` on a processor, where products of bytes are several times as fast as others, `F32` on a GPU.
+    #[default]
+    Auto,
+    /// f32: no rounding of activations.
+    F32,
+    /// Blocks of 32 8-bit codes with a scale.
+    Q8,
+}
+
+impl std::str::FromStr for Activations {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Activations, String> {
+        match name {
+            "auto" => Ok(Activations::Auto),
+            "f32" => Ok(Activations::F32),
+            "q8" => Ok(Activations::Q8),
+            _ => Err(format!("there is no form `{name}` of activations; there are: auto, f32, q8")),
+        }
+    }
+}
+
+impl Activations {
+    /// The form for a target.
+    pub(super) fn form(self, shape: &TargetShape) -> Output {
+        match self {
+            Activations::Auto if shape.waves.is_none() => Output::Q8,
+            Activations::Auto | Activations::F32 => Output::F32,
+            Activations::Q8 => Output::Q8,
+        }
+    }
+}
