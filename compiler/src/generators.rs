@@ -18,6 +18,7 @@ pub(crate) fn register() {
         llvm::LLVMInitializeX86Target();
         llvm::LLVMInitializeX86TargetMC();
         llvm::LLVMInitializeX86AsmPrinter();
+        llvm::LLVMInitializeX86Disassembler();
 
         llvm::LLVMInitializeAMDGPUTargetInfo();
         llvm::LLVMInitializeAMDGPUTarget();

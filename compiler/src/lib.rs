@@ -17,6 +17,7 @@
 //! * [`disasm`]: AMD code as assembly.
 //! * [`mod@audit`]: looks over what was generated for AMD GPUs: no scratch memory, nothing spilled, and so on.
 //! * [`inspect`]: what a code object's kernels take of a chip, execute and do with memory.
+//! * [`x86`]: what functions of objects for x86-64 execute; [`ptx`]: what kernels in PTX do.
 //! * [`loader`]: maps an object's sections into memory, relocates them and hands out the kernel's entry point.
 
 mod amdgpu;
@@ -33,6 +34,7 @@ pub mod inspect;
 pub mod lanes;
 pub mod link;
 pub mod loader;
+mod loops;
 mod memory;
 #[cfg(feature = "mlir")]
 pub mod mlir;
@@ -41,6 +43,7 @@ pub mod passes;
 pub mod ptx;
 mod simt;
 pub mod target;
+pub mod x86;
 
 pub use amdgpu::LARGEST_VIEW;
 pub use audit::audit;

@@ -7,6 +7,7 @@
 use super::class::{Class, bytes};
 use super::{Ptx, PtxKernel, Registers};
 use crate::CompileError;
+use crate::loops::{innermost, nested};
 use crate::target::nvidia;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -103,31 +104,18 @@ pub fn report(text: &[u8], kernel: Option<&str>) -> Result<Report, CompileError>
 }
 
 fn of_kernel(k: &PtxKernel, chip: Option<&nvidia::Chip>) -> KernelReport {
-    let mut loops: Vec<(&str, std::ops::Range<usize>)> = Vec::new();
-    for (at, inst) in k.instructions.iter().enumerate() {
-        let to = inst.text.split_whitespace().last().unwrap_or_default();
-        let jump = Class::of(inst.name()) == Class::Branch;
-        let Some((label, start)) = k.labels.iter().find(|(label, start)| jump && label == to && *start <= at) else {
-            continue;
-        };
-        match loops.iter_mut().find(|(l, _)| l == label) {
-            Some((_, range)) => range.end = range.end.max(at + 1),
-            None => loops.push((label, *start..at + 1)),
-        }
-    }
-    // Outer loops before those in them.
-    loops.sort_by_key(|(_, range)| (range.start, std::cmp::Reverse(range.end)));
+    let jumps = k.instructions.iter().enumerate().filter_map(|(at, inst)| {
+        let to = inst.text.split_whitespace().last().filter(|_| Class::of(inst.name()) == Class::Branch)?;
+        k.labels.iter().find(|(label, _)| label == to).map(|&(_, start)| (at, start))
+    });
+    let loops = nested(jumps);
+    let label = |start: usize| k.labels.iter().find(|(_, at)| *at == start).map_or("", |(label, _)| label);
     let mut outside = Mix::default();
     let mut found: Vec<Loop> = (loops.iter())
-        .map(|(label, range)| Loop {
-            label: (*label).into(),
-            depth: loops.iter().filter(|(_, r)| r.start <= range.start && r.end >= range.end).count(),
-            mix: Mix::default(),
-        })
+        .map(|l| Loop { label: label(l.range.start).into(), depth: l.depth, mix: Mix::default() })
         .collect();
     for (at, inst) in k.instructions.iter().enumerate() {
-        let innermost = (0..loops.len()).filter(|&l| loops[l].1.contains(&at)).max_by_key(|&l| found[l].depth);
-        innermost.map_or(&mut outside, |l| &mut found[l].mix).add(inst.name());
+        innermost(&loops, at).map_or(&mut outside, |l| &mut found[l].mix).add(inst.name());
     }
     let lds = k.static_shared.saturating_add(k.dynamic_shared);
     KernelReport {

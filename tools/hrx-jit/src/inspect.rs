@@ -1,5 +1,7 @@
 //! `hrx-jit inspect`: what a kernel takes of a chip, executes and does with memory.
 
+mod mca;
+
 use crate::Outcome;
 use crate::compile::kernels_of;
 use crate::input::{bytes_of, is_gguf, size_parser};
@@ -8,6 +10,7 @@ use hrx::compiler::hsaco::Hsaco;
 use hrx::compiler::inspect::{Inspection, Options, inspect};
 use hrx::compiler::ptx::{self, Ptx};
 use hrx::compiler::target::amd::Board;
+use hrx::compiler::x86;
 use hrx::compiler::{Target, compile};
 use hrx::exec::model_kernels;
 use hrx::ir::tile::Kernel;
@@ -18,12 +21,14 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// An HSACO of any compiler, PTX, a file with kernels in tile IR (.tile), or a GGUF file
+    /// An HSACO of any compiler, PTX, an object for x86-64, a file with kernels in tile IR (.tile), or a GGUF file
     file: PathBuf,
-    /// The kernel: its name, or a part that no other kernel's name has. All kernels of an HSACO and of PTX without
+    /// The kernel: its name, or a part that no other kernel's name has. All kernels of an HSACO, of PTX and
+    /// of an object without
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// The GPU that a model's or a tile IR file's kernel is compiled for. An HSACO or PTX says what it is for
+    /// The GPU or processor (host, x86-64-v3) that a model's or a tile IR file's kernel is compiled for. An HSACO, PTX or an
+    /// object says what it is for
     #[arg(long, value_parser = target_parser)]
     target: Option<Target>,
     /// The board whose roofs are drawn: its name, or a part that no other board's name has [default: a typical one of
@@ -50,6 +55,8 @@ enum Found {
     Hsaco(Inspection),
     /// Of PTX.
     Ptx(ptx::Report),
+    /// Of an object for x86-64.
+    X86(x86::Report),
 }
 
 pub fn run(args: &Args) -> Outcome {
@@ -62,6 +69,8 @@ pub fn run(args: &Args) -> Outcome {
     let text = match (&found, args.json) {
         (Found::Hsaco(found), false) => found.to_string(),
         (Found::Ptx(found), false) => found.to_string(),
+        (Found::X86(found), false) => found.to_string(),
+        (Found::X86(found), true) => serde_json::to_string_pretty(found)? + "\n",
         (Found::Hsaco(found), true) => serde_json::to_string_pretty(found)? + "\n",
         (Found::Ptx(found), true) => serde_json::to_string_pretty(found)? + "\n",
     };
@@ -72,7 +81,7 @@ pub fn run(args: &Args) -> Outcome {
 fn inspected(args: &Args) -> Result<Found, Box<dyn Error>> {
     let name = args.file.display().to_string();
     let kernels: Vec<Kernel> = if is_gguf(&args.file)? {
-        let target = args.gpu(&name)?;
+        let target = args.compiled_for(&name)?;
         let of_model = model_kernels(&ModelGraph::open(&args.file)?.graph, target)?;
         of_model.into_iter().map(|k| k.kernel).collect()
     } else if args.file.extension().is_some_and(|e| e == "tile") {
@@ -84,7 +93,7 @@ fn inspected(args: &Args) -> Result<Found, Box<dyn Error>> {
         }
         return of_bytes(&bytes_of(&args.file)?, args.kernel.as_deref(), &args.options(), &name);
     };
-    let target = args.gpu(&name)?;
+    let target = args.compiled_for(&name)?;
     let names: Vec<&str> = kernels.iter().map(|k| k.name.as_str()).collect();
     let at = match (&args.kernel, &names[..]) {
         (Some(wanted), _) => pick(&names, wanted, &name)?,
@@ -95,8 +104,11 @@ fn inspected(args: &Args) -> Result<Found, Box<dyn Error>> {
     of_bytes(&compiled.object, None, &args.options(), &kernels[at].name)
 }
 
-/// Inspects a code object or PTX, as [`of_code_object`] does.
+/// Inspects a code object, PTX or a processor's object, as [`of_code_object`] does.
 fn of_bytes(bytes: &[u8], kernel: Option<&str>, options: &Options<'_>, name: &str) -> Result<Found, Box<dyn Error>> {
+    if x86::is_object(bytes) {
+        return of_object(bytes, kernel, options, name).map(Found::X86);
+    }
     if !Ptx::is(bytes) {
         return of_code_object(bytes, kernel, options, name).map(Found::Hsaco);
     }
@@ -110,17 +122,36 @@ fn of_bytes(bytes: &[u8], kernel: Option<&str>, options: &Options<'_>, name: &st
     Ok(Found::Ptx(ptx::report(bytes, kernel).map_err(said)?))
 }
 
+/// Inspects an object for x86-64; what llvm-mca, where there is one, says of its innermost loops stands beside.
+fn of_object(
+    bytes: &[u8],
+    function: Option<&str>,
+    options: &Options<'_>,
+    name: &str,
+) -> Result<x86::Report, Box<dyn Error>> {
+    let said = |e: hrx::compiler::CompileError| format!("{name}: {e}");
+    if options.board.is_some() || options.workgroup.is_some() {
+        return Err(format!("{name}: boards and workgroups are of GPUs").into());
+    }
+    let names = x86::names(bytes).map_err(said)?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let function = function.map(|wanted| pick(&names, wanted, name)).transpose()?.map(|at| names[at]);
+    let mut report = x86::report(bytes, function).map_err(said)?;
+    for l in report.functions.iter_mut().flat_map(|f| &mut f.loops).filter(|l| l.innermost) {
+        l.mca = mca::of_loop(&l.code);
+    }
+    Ok(report)
+}
+
 impl Args {
     fn options(&self) -> Options<'static> {
         Options { kernel: None, board: self.board, workgroup: self.workgroup }
     }
 
-    /// The GPU that is compiled for.
-    fn gpu(&self, name: &str) -> Result<&Target, String> {
-        match &self.target {
-            Some(target @ (Target::Amd(_) | Target::Nvidia(_))) => Ok(target),
-            _ => Err(format!("{name}: say with --target for which GPU its kernel is to be compiled")),
-        }
+    /// What is compiled for.
+    fn compiled_for(&self, name: &str) -> Result<&Target, String> {
+        let missing = || format!("{name}: say with --target for which GPU or processor its kernel is to be compiled");
+        self.target.as_ref().ok_or_else(missing)
     }
 }
 

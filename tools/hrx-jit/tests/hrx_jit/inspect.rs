@@ -67,6 +67,47 @@ fn a_code_object_is_inspected_as_text_json_and_page() {
     fails(&["inspect", &file, "--kernel", "conv"], 1, "no kernel \"conv\" in ");
 }
 
+/// Every kernel of a model for a processor: each has its instructions counted once, and products in its loops.
+#[test]
+fn code_for_processors_is_inspected_too() {
+    let model = model("qwen3-Q6_K");
+    let kernels = json(&["kernels", &model, "--target", "x86-64-v3", "--no-cache", "--json"]);
+    let names = kernels["kernels"].as_array().expect("a list").iter();
+    let mut products = 0;
+    for name in names.map(|k| k["name"].as_str().expect("a name")) {
+        let found = json(&["inspect", &model, "--target", "x86-64-v3", "--kernel", name, "--json"]);
+        let function = &found["functions"][0];
+        // Without AVX-512 no register is wider.
+        assert!(function["vector_bits"].as_u64().is_some_and(|bits| bits <= 256), "{name}");
+        let loops = function["loops"].as_array().expect("loops");
+        let counted = loops.iter().chain([function]).all(|part| {
+            let mix = part.get("mix").unwrap_or(&part["outside"]);
+            let classes = mix["classes"].as_object().expect("classes").values();
+            classes.map(|n| n.as_u64().expect("a number")).sum::<u64>()
+                == mix["instructions"].as_u64().expect("a number")
+        });
+        assert!(counted, "{name}: {function}");
+        let of_products = |l: &Value| l["innermost"] == true && l["product_share"].as_f64().is_some_and(|s| s > 0.05);
+        products += usize::from(name.starts_with("matmul") && loops.iter().any(of_products));
+    }
+    assert!(products > 3, "{products} products have a loop of them");
+    // The object itself, and one of its functions.
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("kernel.o").display().to_string();
+    good(&["dump", &model, "--target", "x86-64-v3", "--kernel", "rms_norm", "--emit", "obj", "-o", &path]);
+    let text = good(&["inspect", &path]).text().to_owned();
+    assert!(
+        text.contains("function rms_norm") && text.contains("  vector registers") && text.contains("loop at 0x"),
+        "{text}"
+    );
+    good(&["inspect", &path, "--kernel", "rms_norm"]);
+    fails(&["inspect", &path, "--kernel", "conv"], 1, "no kernel \"conv\" in ");
+    fails(&["inspect", &path, "--workgroup", "64"], 1, "boards and workgroups are of GPUs");
+    let bytes = std::fs::read(&path).expect("the file");
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).expect("written");
+    fails(&["inspect", &path], 1, "code object: ");
+}
+
 #[test]
 fn what_can_not_be_inspected_gets_one_line() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -75,8 +116,7 @@ fn what_can_not_be_inspected_gets_one_line() {
     fails(&["inspect", "/nonexistent/file"], 1, "can't read /nonexistent/file: ");
     fails(&["inspect", env!("CARGO_MANIFEST_DIR")], 1, "can't read ");
     fails(&["inspect", env!("CARGO_BIN_EXE_hrx-jit")], 1, "not for AMD GPUs but for ELF machine ");
-    fails(&["inspect", &model], 1, "say with --target for which GPU");
-    fails(&["inspect", &model, "--target", "host", "--kernel", "rope"], 1, "say with --target for which GPU");
+    fails(&["inspect", &model], 1, "say with --target for which GPU or processor");
     fails(&["inspect", &model, "--target", "gfx1100"], 1, "say with --kernel which of its kernels");
     fails(&["inspect", &model, "--target", "gfx9999", "--kernel", "rope"], 2, "unknown target; there are: ");
     fails(&["inspect", &file, "--target", "gfx1100"], 1, "--target is for models");
