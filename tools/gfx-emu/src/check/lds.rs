@@ -30,6 +30,11 @@ pub struct Found {
 
 const SEVERAL: u32 = 255;
 
+/// A byte in all four.
+const fn all_bytes(byte: u32) -> u32 {
+    byte * 0x0101_0101
+}
+
 /// The mark of writers that are atomic.
 const ATOMIC: u8 = 254;
 
@@ -42,6 +47,46 @@ impl LdsShadow {
     /// Forgets all, for the next workgroup.
     pub fn reset(&mut self) {
         self.words.fill(Word::default());
+    }
+
+    /// Notes that a wave reads whole words which lie inside, if there is nothing to find; whether that is so.
+    #[inline(always)]
+    pub fn reads<const WORDS: usize>(&mut self, first: usize, wave: u32, epoch: u32) -> bool {
+        let Some(words) = self.words[first..].first_chunk_mut::<WORDS>() else { return false };
+        let me = all_bytes(wave + 1);
+        for word in words {
+            let fresh = word.epoch == epoch;
+            if word.written != u32::MAX || (fresh && word.writers != 0 && word.writers != me) {
+                return false;
+            }
+            if !fresh {
+                (word.epoch, word.writers, word.readers) = (epoch, 0, me);
+            } else if word.readers != me {
+                word.readers = match word.readers {
+                    0 => me,
+                    readers if readers == all_bytes(readers & 255) => all_bytes(SEVERAL),
+                    // Bytes of different waves.
+                    _ => return false,
+                };
+            }
+        }
+        true
+    }
+
+    /// The same of whole words that it writes.
+    #[inline(always)]
+    pub fn writes<const WORDS: usize>(&mut self, first: usize, wave: u32, epoch: u32) -> bool {
+        let Some(words) = self.words[first..].first_chunk_mut::<WORDS>() else { return false };
+        let me = all_bytes(wave + 1);
+        let mine = |marks: u32| marks == 0 || marks == me;
+        if !words.iter().all(|word| word.epoch != epoch || (mine(word.writers) && mine(word.readers))) {
+            return false;
+        }
+        for word in words {
+            let readers = if word.epoch == epoch { word.readers } else { 0 };
+            *word = Word { epoch, writers: me, readers, written: u32::MAX };
+        }
+        true
     }
 
     /// Notes an atomic access, which lies inside: it races with what is not atomic of other waves.
@@ -76,19 +121,6 @@ impl LdsShadow {
             let from = at.max(4 * index) - 4 * index;
             let to = end.min(4 * index + 4) - 4 * index;
             let mask = (u64::from(u32::MAX) >> (32 - 8 * (to - from)) << (8 * from)) as u32;
-            // Most are whole words that no other wave has touched since the barrier.
-            if mask == u32::MAX && word.epoch == epoch {
-                let alone = [word.writers, word.readers].iter().all(|&m| m == 0 || m == all);
-                if alone && (word.written == u32::MAX || !read) {
-                    if write {
-                        (word.writers, word.written) = (all, u32::MAX);
-                    }
-                    if read {
-                        word.readers = all;
-                    }
-                    continue;
-                }
-            }
             if word.epoch != epoch {
                 (word.epoch, word.writers, word.readers) = (epoch, 0, 0);
             }

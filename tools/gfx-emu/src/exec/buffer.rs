@@ -4,6 +4,7 @@ use super::MemOp;
 use super::access::{device, put, put_old};
 use super::flat::{Lines, before, issue, scratch, through};
 use super::scalar::value;
+use super::wide;
 use crate::decode::Mem;
 use crate::run::{Context, PRIVATE_APERTURE, Wave, each};
 use hrx_compiler::hsaco::Generation;
@@ -67,6 +68,8 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
         cx.report(crate::Kind::OutOfBounds, None, || "a swizzled buffer, which is not emulated".into());
         return;
     }
+    let mut at = [0; 64];
+    let mut whole = 0;
     for lane in each(w.exec()) {
         let mut offset = m.offset as u64;
         let mut index = None;
@@ -90,13 +93,17 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
         let bytes = u64::from(m.op.bytes());
         let address = resource.base + index.unwrap_or(0) * u64::from(resource.stride) + sum;
         if !resource.is_outside(generation, index, offset, sum, bytes) {
-            lines.touch(address, m.op.bytes());
-            device(w, cx, lane, address, m.op, m.dst, m.data);
+            at[lane as usize] = address;
+            whole |= 1 << lane;
             continue;
         }
         // Each word has bounds of its own.
         let inside = |i: u64| !resource.is_outside(generation, index, offset + 4 * i, sum + 4 * i, bytes.min(4));
         outside(w, cx, m, lane, address, &inside);
+    }
+    lines.touch_all(&at, whole, m.op.bytes());
+    if !wide::run(w, cx, m.op, &at, whole, [m.dst, m.data]) {
+        each(whole).for_each(|lane| device(w, cx, lane, at[lane as usize], m.op, m.dst, m.data));
     }
     lines.count(cx);
     if m.to_lds {

@@ -2,6 +2,7 @@
 
 use super::access::{combined, device, put, put_old, registers, stored};
 use super::scalar::look;
+use super::wide::{self, Addresses};
 use super::{MemOp, lds};
 use crate::decode::{Counter, Mem, SSrc, Space, scalar};
 use crate::report::Kind;
@@ -14,31 +15,37 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
     before(w, cx, m);
     let exec = w.exec();
     let base = m.saddr.map(|s| w.scalar(s, if m.space == Space::Scratch { 1 } else { 2 }));
+    let at = addresses(w, m, base);
     let mut to_lds = false;
+    let is_device = |address: u64| ![SHARED_APERTURE, PRIVATE_APERTURE].contains(&((address >> 32) as u32));
+    let device_alone = match m.space {
+        Space::Scratch => false,
+        Space::Flat => each(exec).all(|lane| is_device(at[lane as usize])),
+        Space::Global | Space::Buffer => true,
+    };
     let mut lines = Lines::default();
-    for lane in each(exec) {
-        let offset = m.offset as u64;
-        let part = |register: u16| u64::from(w.lane(register, lane));
-        let address = match (m.vaddr, base) {
-            (Some(v), None) if m.wide => part(v) | part(v + 1) << 32,
-            (Some(v), Some(base)) => base.wrapping_add(part(v)),
-            (Some(v), None) => part(v),
-            (None, base) => base.unwrap_or(0),
-        };
-        let address = address.wrapping_add(offset);
-        let high = (address >> 32) as u32;
-        match m.space {
-            Space::Scratch => scratch(w, cx, lane, address as u32 as i32 as i64 as u64, m.op, m.dst, m.data),
-            Space::Flat if high == PRIVATE_APERTURE => {
-                scratch(w, cx, lane, address & 0xffff_ffff, m.op, m.dst, m.data);
-            }
-            Space::Flat if high == SHARED_APERTURE => {
-                to_lds = true;
-                lds::one(w, cx, lane, address as u32, m.op, m.dst, [m.data, m.data + m.op.words()]);
-            }
-            _ => {
-                lines.touch(address, m.op.bytes());
-                device(w, cx, lane, address, m.op, m.dst, m.data);
+    if device_alone {
+        lines.touch_all(&at, exec, m.op.bytes());
+    }
+    if !device_alone || !wide::run(w, cx, m.op, &at, exec, [m.dst, m.data]) {
+        for lane in each(exec) {
+            let address = at[lane as usize];
+            let high = (address >> 32) as u32;
+            match m.space {
+                Space::Scratch => scratch(w, cx, lane, address as u32 as i32 as i64 as u64, m.op, m.dst, m.data),
+                Space::Flat if high == PRIVATE_APERTURE => {
+                    scratch(w, cx, lane, address & 0xffff_ffff, m.op, m.dst, m.data);
+                }
+                Space::Flat if high == SHARED_APERTURE => {
+                    to_lds = true;
+                    lds::one(w, cx, lane, address as u32, m.op, m.dst, [m.data, m.data + m.op.words()]);
+                }
+                _ => {
+                    if !device_alone {
+                        lines.touch(address, m.op.bytes());
+                    }
+                    device(w, cx, lane, address, m.op, m.dst, m.data);
+                }
             }
         }
     }
@@ -60,31 +67,68 @@ pub fn through(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
     }
 }
 
+/// The address of each lane.
+fn addresses(w: &Wave, m: &Mem, base: Option<u64>) -> Addresses {
+    let mut all = [base.unwrap_or(0).wrapping_add(m.offset as u64); 64];
+    let Some(v) = m.vaddr else { return all };
+    let row = |register: u16| w.v[register as usize * w.halves..][..w.halves].as_flattened();
+    for (at, &low) in all.iter_mut().zip(row(v)) {
+        *at = at.wrapping_add(low.into());
+    }
+    if m.wide && base.is_none() {
+        for (at, &high) in all.iter_mut().zip(row(v + 1)) {
+            *at = at.wrapping_add(u64::from(high) << 32);
+        }
+    }
+    all
+}
+
 /// Cache lines that a wave's access touches.
-#[derive(Default)]
 pub struct Lines {
-    seen: Vec<u64>,
-    last: u64,
+    /// Lines one after the other, ascending, and others after them.
+    seen: [u64; 128],
+    count: usize,
+    highest: u64,
+}
+
+impl Default for Lines {
+    fn default() -> Lines {
+        Lines { seen: [0; 128], count: 0, highest: 0 }
+    }
 }
 
 impl Lines {
     /// Notes a lane's bytes.
     #[inline(always)]
     pub fn touch(&mut self, address: u64, bytes: u32) {
-        for line in [address / 128, (address + u64::from(bytes) - 1) / 128] {
-            if line != self.last || self.seen.is_empty() {
-                self.last = line;
-                if !self.seen.contains(&line) {
-                    self.seen.push(line);
-                }
-            }
+        let (first, last) = (address / 128, (address + u64::from(bytes) - 1) / 128);
+        self.add(first);
+        if last != first {
+            self.add(last);
         }
+    }
+
+    /// Notes the bytes of active lanes.
+    #[inline(always)]
+    pub fn touch_all(&mut self, at: &Addresses, exec: u64, bytes: u32) {
+        each(exec).for_each(|lane| self.touch(at[lane as usize], bytes));
+    }
+
+    #[inline(always)]
+    fn add(&mut self, line: u64) {
+        if line > self.highest || self.count == 0 {
+            self.highest = line;
+        } else if line == self.highest || self.seen[..self.count].contains(&line) {
+            return;
+        }
+        self.seen[self.count] = line;
+        self.count += 1;
     }
 
     /// Adds them to the counts.
     pub fn count(&self, cx: &mut Context<'_>) {
         cx.counters.vmem_accesses += 1;
-        cx.counters.vmem_lines += self.seen.len() as u64;
+        cx.counters.vmem_lines += self.count as u64;
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::MemOp;
 use super::access::{Words, combined, put, put_old, registers, stored};
-use crate::check::banks::conflicts;
+use super::lds_wide::{self as wide, Addresses};
+use crate::check::banks::{conflicts, turn};
 use crate::decode::{Counter, Ds};
 use crate::report::Kind;
 use crate::run::{Between, Context, Wave, each};
@@ -15,18 +16,18 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, d: &Ds) {
     let words = d.op.words();
     let places = if d.two { 2 } else { 1 };
     // All addresses are read before anything is written: results may go to the address' register.
-    let addresses: [u32; 64] = std::array::from_fn(|lane| match d.addr {
-        Some(register) if exec >> lane & 1 != 0 => w.lane(register, lane as u32),
-        _ => 0,
-    });
+    let addresses = addresses(w, d.addr, exec);
     for place in 0..places {
+        let at = addresses.map(|a| a.wrapping_add(d.offsets[place]));
         let dst = d.dst + place as u16 * words;
         let data = if d.two { [d.data[place]; 2] } else { d.data };
-        for lane in each(exec) {
-            let at = addresses[lane as usize].wrapping_add(d.offsets[place]);
-            one(w, cx, lane, at, d.op, dst, data);
+        let register = if let MemOp::Load { .. } = d.op { dst } else { data[0] };
+        if !wide::run(w, cx, d.op, &at, register) {
+            for lane in each(exec) {
+                one(w, cx, lane, at[lane as usize], d.op, dst, data);
+            }
         }
-        count(cx, &addresses, exec, d.offsets[place], words);
+        count(cx, &at, exec, words);
     }
     let operation = w.pending.issue(Counter::Lds);
     if let [_, Some((first, count))] = registers(d.op, d.dst, 0) {
@@ -34,22 +35,33 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, d: &Ds) {
     }
 }
 
-/// Cycles that lanes take from each other.
-fn count(cx: &mut Context<'_>, addresses: &[u32; 64], exec: u64, offset: u32, words: u16) {
-    cx.counters.lds_accesses += 1;
-    // Wide accesses take the lanes in turns: so many lanes that a word of each bank could be had.
-    let turn = (32 / words.max(1) as usize).max(1);
-    let mut rest = exec;
-    while rest != 0 {
-        let mut now = rest;
-        for _ in 0..turn {
-            rest &= rest.wrapping_sub(1);
-        }
-        now &= !rest;
-        let first = |lane: u32| addresses[lane as usize].wrapping_add(offset) / 4;
-        let touched = each(now).flat_map(|lane| (0..u32::from(words)).map(move |i| first(lane).wrapping_add(i)));
-        cx.counters.lds_conflicts += conflicts(touched);
+/// Addresses of all lanes; of those that are not active, what one that is has.
+fn addresses(w: &Wave, register: Option<u16>, exec: u64) -> Addresses {
+    let mut all = [0; 64];
+    let Some(register) = register else { return all };
+    let count = w.lanes() as usize;
+    all[..count].copy_from_slice(w.v[register as usize * w.halves..][..w.halves].as_flattened());
+    let first = all[exec.trailing_zeros() as usize % count];
+    for (lane, at) in all.iter_mut().enumerate() {
+        *at = if exec >> lane & 1 != 0 { *at } else { first };
     }
+    all
+}
+
+/// Cycles that lanes take from each other.
+fn count(cx: &mut Context<'_>, at: &Addresses, exec: u64, words: u16) {
+    cx.counters.lds_accesses += 1;
+    let turn = turn(words.into());
+    let (mut now, mut count) = ([0; 32], 0);
+    for lane in each(exec) {
+        now[count] = at[lane as usize] / 4;
+        count += 1;
+        if count == turn {
+            cx.counters.lds_conflicts += conflicts(&now[..count], words.into());
+            count = 0;
+        }
+    }
+    cx.counters.lds_conflicts += conflicts(&now[..count], words.into());
 }
 
 fn before(w: &Wave, cx: &mut Context<'_>, d: &Ds) {

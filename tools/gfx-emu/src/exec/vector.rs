@@ -110,7 +110,7 @@ pub fn low_unknown(w: &Wave, v: &Valu) -> u64 {
 }
 
 /// Bits moved as lanes are.
-fn permuted(mask: u64, dpp: &Dpp) -> u64 {
+pub fn permuted(mask: u64, dpp: &Dpp) -> u64 {
     if mask == 0 {
         return 0;
     }
@@ -119,15 +119,13 @@ fn permuted(mask: u64, dpp: &Dpp) -> u64 {
 
 /// What an operation knows beside its operands, for so many-th 32 lanes.
 #[inline(always)]
-pub fn environment(mode: u32, cx: &Context<'_>, v: &Valu, carry: u64, half: usize) -> Env {
+pub fn environment(mode: u32, v: &Valu, carry: u64, half: usize) -> Env {
     Env {
         mask: (carry >> (32 * half)) as u32,
-        clamp: v.clamp,
-        signed: v.signed,
         first: 32 * half as u32,
-        fnuz: cx.launch.fnuz,
         ieee: mode & mode::IEEE != 0,
         saturates: mode & mode::FP16_OVFL != 0,
+        ..v.env
     }
 }
 
@@ -164,7 +162,7 @@ fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     let mut mask = 0;
     for (half, moved) in first_lanes.iter().enumerate().take(w.halves) {
         let lanes = (write >> (32 * half)) as u32;
-        let env = environment(w.mode, cx, v, carry, half);
+        let env = environment(w.mode, v, carry, half);
         let mut out = [[0; 32]; 2];
         let mut bits = 0;
         compute(w, v, half, v.dpp.as_ref().map(|_| moved), &env, &mut out, &mut bits);
@@ -372,7 +370,7 @@ pub fn pair(w: &mut Wave, cx: &mut Context<'_>, pair: &Pair) {
         && !a.needs_mask
         && !b.needs_mask
     {
-        simple::pair(w, cx, pair, a, b);
+        simple::pair(w, pair, a, b);
         return;
     }
     let exec = w.exec();
@@ -382,7 +380,7 @@ pub fn pair(w: &mut Wave, cx: &mut Context<'_>, pair: &Pair) {
         let carry = v.mask_in.map_or(0, |first| w.mask(first));
         lost[at] = track(w, cx, v, carry);
         for (half, result) in results[at].iter_mut().enumerate().take(w.halves) {
-            let env = environment(w.mode, cx, v, carry, half);
+            let env = environment(w.mode, v, carry, half);
             let mut out = [[0; 32]; 2];
             compute(w, v, half, None, &env, &mut out, &mut 0);
             finish(w.mode, v, &mut out);
