@@ -14,6 +14,8 @@ mod trip;
 mod uniform;
 mod vector;
 
+#[cfg(test)]
+pub use change::Change;
 pub use inst::*;
 pub use named::Named;
 pub use simple::{CONSTANTS, Simple};

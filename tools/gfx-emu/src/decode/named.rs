@@ -69,6 +69,12 @@ impl Named {
         keep(&mut self.scalars, f);
     }
 
+    /// Whether there are none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.vectors.iter().chain(&self.scalars).fold(0, |all, word| all | word) == 0
+    }
+
     /// Whether any register is in both.
     #[inline(always)]
     pub fn meets(&self, other: &Named) -> bool {

@@ -11,45 +11,45 @@ use hrx_compiler::hsaco::Generation;
 
 /// Runs an access that is not a buffer's.
 #[inline(never)]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
+    access(w, cx, m);
+}
+
+/// The same for whatever the CPU has: closures of functions that need features would not become part of loops.
+#[inline(always)]
+fn access(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
     before(w, cx, m);
     let exec = w.exec();
     let base = m.saddr.map(|s| w.scalar(s, if m.space == Space::Scratch { 1 } else { 2 }));
     let at = addresses(w, m, base);
     let mut to_lds = false;
     let is_device = |address: u64| ![SHARED_APERTURE, PRIVATE_APERTURE].contains(&((address >> 32) as u32));
-    let device_alone = match m.space {
-        Space::Scratch => false,
-        Space::Flat => each(exec).all(|lane| is_device(at[lane as usize])),
-        Space::Global | Space::Buffer => true,
+    // Lanes that access device memory.
+    let device_lanes = match m.space {
+        Space::Scratch => 0,
+        Space::Flat => each(exec).filter(|&lane| is_device(at[lane as usize])).fold(0, |lanes, lane| lanes | 1 << lane),
+        Space::Global | Space::Buffer => exec,
     };
-    let mut lines = Lines::default();
-    if device_alone {
-        lines.touch_all(&at, exec, m.op.bytes());
+    count(cx, &at, device_lanes, m.op.bytes());
+    if !wide::run(w, cx, m.op, &at, device_lanes, [m.dst, m.data]) {
+        for lane in each(device_lanes) {
+            device(w, cx, lane, at[lane as usize], m.op, m.dst, m.data);
+        }
     }
-    if !device_alone || !wide::run(w, cx, m.op, &at, exec, [m.dst, m.data]) {
-        for lane in each(exec) {
-            let address = at[lane as usize];
-            let high = (address >> 32) as u32;
-            match m.space {
-                Space::Scratch => scratch(w, cx, lane, address as u32 as i32 as i64 as u64, m.op, m.dst, m.data),
-                Space::Flat if high == PRIVATE_APERTURE => {
-                    scratch(w, cx, lane, address & 0xffff_ffff, m.op, m.dst, m.data);
-                }
-                Space::Flat if high == SHARED_APERTURE => {
-                    to_lds = true;
-                    lds::one(w, cx, lane, address as u32, m.op, m.dst, [m.data, m.data + m.op.words()]);
-                }
-                _ => {
-                    if !device_alone {
-                        lines.touch(address, m.op.bytes());
-                    }
-                    device(w, cx, lane, address, m.op, m.dst, m.data);
-                }
+    for lane in each(exec & !device_lanes) {
+        let address = at[lane as usize];
+        match ((address >> 32) as u32, m.space) {
+            (_, Space::Scratch) => {
+                scratch(w, cx, lane, address as u32 as i32 as i64 as u64, m.op, m.dst, m.data);
+            }
+            (PRIVATE_APERTURE, _) => scratch(w, cx, lane, address & 0xffff_ffff, m.op, m.dst, m.data),
+            _ => {
+                to_lds = true;
+                lds::one(w, cx, lane, address as u32, m.op, m.dst, [m.data, m.data + m.op.words()]);
             }
         }
     }
-    lines.count(cx);
     if m.to_lds {
         through(w, cx, m);
     }
@@ -68,6 +68,7 @@ pub fn through(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
 }
 
 /// The address of each lane.
+#[inline(always)]
 fn addresses(w: &Wave, m: &Mem, base: Option<u64>) -> Addresses {
     let mut all = [base.unwrap_or(0).wrapping_add(m.offset as u64); 64];
     let Some(v) = m.vaddr else { return all };
@@ -83,53 +84,48 @@ fn addresses(w: &Wave, m: &Mem, base: Option<u64>) -> Addresses {
     all
 }
 
-/// Cache lines that a wave's access touches.
-pub struct Lines {
-    /// Lines one after the other, ascending, and others after them.
-    seen: [u64; 128],
-    count: usize,
-    highest: u64,
+/// Counts an access and the cache lines that it touches.
+#[inline(always)]
+pub fn count(cx: &mut Context<'_>, at: &Addresses, lanes: u64, bytes: u32) {
+    cx.counters.vmem_accesses += 1;
+    cx.counters.vmem_lines += ascending(at, lanes, bytes).unwrap_or_else(|| distinct(at, lanes, bytes));
 }
 
-impl Default for Lines {
-    fn default() -> Lines {
-        Lines { seen: [0; 128], count: 0, highest: 0 }
-    }
+/// The first and the last cache line of a lane's bytes.
+#[inline(always)]
+fn lines(address: u64, bytes: u32) -> (u64, u64) {
+    (address / 128, (address + u64::from(bytes) - 1) / 128)
 }
 
-impl Lines {
-    /// Notes a lane's bytes.
-    #[inline(always)]
-    pub fn touch(&mut self, address: u64, bytes: u32) {
-        let (first, last) = (address / 128, (address + u64::from(bytes) - 1) / 128);
-        self.add(first);
-        if last != first {
-            self.add(last);
+/// How many cache lines lanes touch, if none comes before that of the lane before it.
+#[inline(always)]
+fn ascending(at: &Addresses, lanes: u64, bytes: u32) -> Option<u64> {
+    let (mut count, mut highest) = (0, None);
+    for lane in each(lanes) {
+        let (first, last) = lines(at[lane as usize], bytes);
+        if highest.is_some_and(|highest| first < highest) {
+            return None;
+        }
+        count += u64::from(highest != Some(first)) + u64::from(last != first);
+        highest = Some(last);
+    }
+    Some(count)
+}
+
+/// The same of any lanes.
+#[inline(never)]
+fn distinct(at: &Addresses, lanes: u64, bytes: u32) -> u64 {
+    let (mut seen, mut count) = ([0; 128], 0);
+    for lane in each(lanes) {
+        let (first, last) = lines(at[lane as usize], bytes);
+        for line in [first, last] {
+            if !seen[..count].contains(&line) {
+                seen[count] = line;
+                count += 1;
+            }
         }
     }
-
-    /// Notes the bytes of active lanes.
-    #[inline(always)]
-    pub fn touch_all(&mut self, at: &Addresses, exec: u64, bytes: u32) {
-        each(exec).for_each(|lane| self.touch(at[lane as usize], bytes));
-    }
-
-    #[inline(always)]
-    fn add(&mut self, line: u64) {
-        if line > self.highest || self.count == 0 {
-            self.highest = line;
-        } else if line == self.highest || self.seen[..self.count].contains(&line) {
-            return;
-        }
-        self.seen[self.count] = line;
-        self.count += 1;
-    }
-
-    /// Adds them to the counts.
-    pub fn count(&self, cx: &mut Context<'_>) {
-        cx.counters.vmem_accesses += 1;
-        cx.counters.vmem_lines += self.count as u64;
-    }
+    count as u64
 }
 
 /// Operands: written, and not on their way.

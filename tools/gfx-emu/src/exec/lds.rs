@@ -3,14 +3,20 @@
 use super::MemOp;
 use super::access::{Words, combined, put, put_old, registers, stored};
 use super::lds_wide::{self as wide, Addresses};
-use crate::check::banks::{conflicts, turn};
 use crate::decode::{Counter, Ds};
 use crate::report::Kind;
 use crate::run::{Between, Context, Wave, each};
 
 /// Runs an access.
 #[inline(never)]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, d: &Ds) {
+    access(w, cx, d);
+}
+
+/// The same for whatever the CPU has: closures of functions that need features would not become part of loops.
+#[inline(always)]
+fn access(w: &mut Wave, cx: &mut Context<'_>, d: &Ds) {
     before(w, cx, d);
     let exec = w.exec();
     let words = d.op.words();
@@ -27,7 +33,8 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, d: &Ds) {
                 one(w, cx, lane, at[lane as usize], d.op, dst, data);
             }
         }
-        count(cx, &at, exec, words);
+        cx.counters.lds_accesses += 1;
+        cx.counters.lds_conflicts += cx.patterns.conflicts(cx.pc, exec, &at.map(|a| a / 4), words.into());
     }
     let operation = w.pending.issue(Counter::Lds);
     if let [_, Some((first, count))] = registers(d.op, d.dst, 0) {
@@ -36,32 +43,20 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, d: &Ds) {
 }
 
 /// Addresses of all lanes; of those that are not active, what one that is has.
+#[inline(always)]
 fn addresses(w: &Wave, register: Option<u16>, exec: u64) -> Addresses {
-    let mut all = [0; 64];
-    let Some(register) = register else { return all };
-    let count = w.lanes() as usize;
-    all[..count].copy_from_slice(w.v[register as usize * w.halves..][..w.halves].as_flattened());
-    let first = all[exec.trailing_zeros() as usize % count];
-    for (lane, at) in all.iter_mut().enumerate() {
-        *at = if exec >> lane & 1 != 0 { *at } else { first };
+    let Some(register) = register else { return [0; 64] };
+    let row = w.v[register as usize * w.halves..][..w.halves].as_flattened();
+    if exec == u64::MAX >> (64 - row.len()) {
+        let mut all = [row[0]; 64];
+        all[..row.len()].copy_from_slice(row);
+        return all;
+    }
+    let mut all = [row[exec.trailing_zeros() as usize % row.len()]; 64];
+    for (lane, (at, &own)) in all.iter_mut().zip(row).enumerate() {
+        *at = if exec >> lane & 1 != 0 { own } else { *at };
     }
     all
-}
-
-/// Cycles that lanes take from each other.
-fn count(cx: &mut Context<'_>, at: &Addresses, exec: u64, words: u16) {
-    cx.counters.lds_accesses += 1;
-    let turn = turn(words.into());
-    let (mut now, mut count) = ([0; 32], 0);
-    for lane in each(exec) {
-        now[count] = at[lane as usize] / 4;
-        count += 1;
-        if count == turn {
-            cx.counters.lds_conflicts += conflicts(&now[..count], words.into());
-            count = 0;
-        }
-    }
-    cx.counters.lds_conflicts += conflicts(&now[..count], words.into());
 }
 
 fn before(w: &Wave, cx: &mut Context<'_>, d: &Ds) {

@@ -50,19 +50,19 @@ fn write(to: &mut Lane, out: &Lane, lanes: u32) {
     if lanes == u32::MAX {
         *to = *out;
     } else {
-        some(to, out, lanes);
+        // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that it is compiled for.
+        unsafe { some(to, out, lanes) };
     }
 }
 
 #[inline(never)]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 fn some(to: &mut Lane, out: &Lane, lanes: u32) {
-    // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that it is compiled for.
-    unsafe { place(to, out, lanes, Put::Whole) };
+    place(to, out, lanes, Put::Whole);
 }
 
 /// Runs an operation.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+#[inline(always)]
 pub fn run(w: &mut Wave, cx: &Context<'_>, v: &Valu, simple: &Simple) {
     if simple.needs_mask {
         masked(w, cx, v, simple);
@@ -121,8 +121,7 @@ fn compute<const HALVES: usize>(w: &mut Wave, v: &Valu, simple: &Simple, carry: 
 }
 
 /// Runs two operations of one word each at once: both read before either writes. Waves have 32 lanes.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+#[inline(always)]
 pub fn pair(w: &mut Wave, pair: &Pair, x: &Simple, y: &Simple) {
     let exec = w.exec();
     let lost = [x, y].map(|simple| if spread(w, simple) { u64::MAX } else { unknown(w, simple) });

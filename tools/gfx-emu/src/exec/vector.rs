@@ -36,7 +36,7 @@ impl Wave {
 }
 
 /// What an instruction does to a source's bits.
-fn changed(src: &VSrc, words: [&Lane; 2], word: usize, out: &mut Lane) {
+pub fn changed(src: &VSrc, words: [&Lane; 2], word: usize, out: &mut Lane) {
     let sign = |bits: u32, at: u32| {
         let bits = if src.abs { bits & !(1 << at) } else { bits };
         if src.neg { bits ^ 1 << at } else { bits }
@@ -144,6 +144,12 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
 #[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
+    changing_any(w, cx, v);
+}
+
+/// The same for whatever the CPU has: closures of functions that need features would not become part of loops.
+#[inline(always)]
+fn changing_any(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     let exec = w.exec();
     let mut write = exec;
     let mut first_lanes = [[0; 32]; 2];
@@ -232,8 +238,7 @@ pub fn track(w: &Wave, cx: &Context<'_>, v: &Valu, carry: u64) -> u64 {
 }
 
 /// The first source as lanes take it from others; gives the lanes that are written.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+#[inline(always)]
 fn gather(w: &Wave, v: &Valu, dpp: &Dpp, exec: u64, out: &mut [Lane; 2]) -> u64 {
     let Some(src) = v.src.first() else { return exec };
     let all = if w.halves == 1 { u64::from(u32::MAX) } else { u64::MAX };
@@ -260,8 +265,7 @@ fn gather(w: &Wave, v: &Valu, dpp: &Dpp, exec: u64, out: &mut [Lane; 2]) -> u64 
 }
 
 /// Brings operands together and calls the operation.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+#[inline(always)]
 fn compute(w: &mut Wave, v: &Valu, half: usize, moved: Option<&Lane>, env: &Env, out: &mut [Lane; 2], bits: &mut u32) {
     let (file, s, halves) = (&w.v, &w.s, w.halves);
     let mode = w.mode;
@@ -303,8 +307,7 @@ fn compute(w: &mut Wave, v: &Valu, half: usize, moved: Option<&Lane>, env: &Env,
 }
 
 /// Writes lanes of a result.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+#[inline(always)]
 pub fn place(to: &mut Lane, from: &Lane, lanes: u32, put: Put) {
     match put {
         Put::Whole if lanes == u32::MAX => *to = *from,
@@ -355,8 +358,15 @@ fn masks(w: &mut Wave, cx: &mut Context<'_>, v: &Valu, mask: u64, lost: u64) {
 }
 
 /// Runs two operations at once: both read before either writes.
+#[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 pub fn pair(w: &mut Wave, cx: &mut Context<'_>, pair: &Pair) {
+    pair_any(w, cx, pair);
+}
+
+/// As `changing_any`.
+#[inline(always)]
+fn pair_any(w: &mut Wave, cx: &mut Context<'_>, pair: &Pair) {
     let Pair { ops: [x, y], illegal } = pair;
     for v in [x, y] {
         waits(w, cx, v);

@@ -11,6 +11,7 @@ pub type Addresses = [u64; 64];
 
 /// Runs a load or store of some lanes, to or from registers; whether it is such a one. If not, nothing was done that
 /// others would not do again.
+#[inline(always)]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, op: MemOp, at: &Addresses, lanes: u64, [dst, data]: [u16; 2]) -> bool {
     let bytes = op.bytes();
     let is_store = match op {
@@ -18,13 +19,25 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, op: MemOp, at: &Addresses, lanes:
         MemOp::Store { .. } if bytes >= 4 => true,
         _ => return false,
     };
-    let (least, most) = each(lanes)
-        .fold((u64::MAX, 0), |(least, most), lane| (least.min(at[lane as usize]), most.max(at[lane as usize])));
+    if lanes == 0 {
+        return true;
+    }
+    // Lanes that have no part in it are as the first that has.
+    let first = at[lanes.trailing_zeros() as usize];
+    let mut places = [first; 64];
+    for (lane, (place, &at)) in places.iter_mut().zip(at).enumerate() {
+        *place = if lanes >> lane & 1 != 0 { at } else { *place };
+    }
+    let (mut least, mut most) = (u64::MAX, 0);
+    for &at in &places {
+        (least, most) = (least.min(at), most.max(at));
+    }
     let end = most.checked_add(bytes.into());
     let around = end.and_then(|end| cx.around(least, end.checked_sub(least)?));
     let Some((found, start)) = around else { return false };
-    let mut places = [0; 64];
-    each(lanes).for_each(|lane| places[lane as usize] = at[lane as usize] - least + start);
+    for place in &mut places {
+        *place = *place - least + start;
+    }
     if cx.check() && !is_clean(w, cx, found, &places, lanes, bytes, is_store) {
         return false;
     }
@@ -36,8 +49,9 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, op: MemOp, at: &Addresses, lanes:
     true
 }
 
-/// Whether all bytes that are read were written, and nothing races. A lane that has the place of the one before it goes
-/// with that.
+/// Whether all bytes that are read were written, and nothing races. Lanes whose bytes follow each other go together; one
+/// that has the place of the one before it goes with that.
+#[inline(always)]
 fn is_clean(
     w: &Wave,
     cx: &Context<'_>,
@@ -50,36 +64,55 @@ fn is_clean(
     let written = is_store || found.written.is_whole();
     let who = cx.accessor(w, false);
     let accesses = found.accesses();
+    let (first, count) = (at[0], w.lanes() as usize);
+    let mut in_turn = first.is_multiple_of(4) && bytes >= 4 && lanes == u64::MAX >> (64 - count);
+    for (lane, &at) in at[..count].iter().enumerate() {
+        in_turn &= at == first + u64::from(bytes) * lane as u64;
+    }
+    if in_turn {
+        let (at, len) = (first as usize, bytes as usize * count);
+        return (written || found.written.is(at, len))
+            && accesses.is_none_or(|accesses| accesses.note_clean(at, len, is_store, who));
+    }
     let mut last = u64::MAX;
-    each(lanes).all(|lane| {
+    for lane in each(lanes) {
         let place = at[lane as usize];
         let (at, len) = (place as usize, bytes as usize);
-        let same = std::mem::replace(&mut last, place) == place;
-        same || ((written || found.written.is(at, len))
-            && accesses.is_none_or(|accesses| accesses.note_clean(at, len, is_store, who)))
-    })
+        if place == last {
+            continue;
+        }
+        last = place;
+        if !(written || found.written.is(at, len)) {
+            return false;
+        }
+        if accesses.is_some_and(|accesses| !accesses.note_clean(at, len, is_store, who)) {
+            return false;
+        }
+    }
+    true
 }
 
+#[inline(always)]
 fn load(w: &mut Wave, found: &Allocation, at: &Addresses, lanes: u64, op: MemOp, first: u16) {
-    let bytes = op.bytes();
+    match op.bytes() {
+        1 => load_by(w, at, lanes, op, first, |at, _, before| loaded(op, found.byte(at).into(), before)),
+        2 => load_by(w, at, lanes, op, first, |at, _, before| loaded(op, found.short(at).into(), before)),
+        _ => load_by(w, at, lanes, op, first, |at, register, _| found.word(at + 4 * u64::from(register))),
+    }
+}
+
+#[inline(always)]
+fn load_by(w: &mut Wave, at: &Addresses, lanes: u64, op: MemOp, first: u16, value: impl Fn(u64, u16, u32) -> u32) {
     for register in 0..op.words() {
         let row = (first + register) as usize;
         for half in 0..w.halves {
             let to = &mut w.v[row * w.halves + half];
             let active = (lanes >> (32 * half)) as u32;
             let at = &at[32 * half..][..32];
-            let word = |at: u64| found.word(at + 4 * u64::from(register));
-            match bytes {
-                1 => each(active.into()).for_each(|lane| {
-                    let raw = found.byte(at[lane as usize]).into();
-                    to[lane as usize] = loaded(op, raw, to[lane as usize]);
-                }),
-                2 => each(active.into()).for_each(|lane| {
-                    let raw = found.short(at[lane as usize]).into();
-                    to[lane as usize] = loaded(op, raw, to[lane as usize]);
-                }),
-                _ if active == u32::MAX => to.iter_mut().zip(at).for_each(|(to, &at)| *to = word(at)),
-                _ => each(active.into()).for_each(|lane| to[lane as usize] = word(at[lane as usize])),
+            // Lanes that have no part in it have the place of one that has.
+            for (lane, (to, &at)) in to.iter_mut().zip(at).enumerate() {
+                let value = value(at, register, *to);
+                *to = if active >> lane & 1 != 0 { value } else { *to };
             }
         }
         w.unknown_v[row] &= !lanes;
@@ -87,6 +120,7 @@ fn load(w: &mut Wave, found: &Allocation, at: &Addresses, lanes: u64, op: MemOp,
 }
 
 /// Of lanes with one address the last one's word stays.
+#[inline(always)]
 fn store(w: &Wave, found: &Allocation, at: &Addresses, lanes: u64, bytes: u32, first: u16) {
     for lane in each(lanes) {
         let place = at[lane as usize];

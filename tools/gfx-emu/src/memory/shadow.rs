@@ -194,10 +194,15 @@ impl Accesses {
                 self.renew(block, who.launch);
             }
         }
-        let races = |tag: &AtomicU32| Tag(tag.load(Relaxed)).races(who.tag, who.late, who.acquired);
+        let races = |tag: &AtomicU32| {
+            let tag = tag.load(Relaxed);
+            tag != 0 && Tag(tag).races(who.tag, who.late, who.acquired)
+        };
         let tags = self.pairs(first, end);
-        if tags.iter().any(|[writer, reader]| races(writer) || (write && races(reader))) {
-            return false;
+        for [writer, reader] in tags {
+            if races(writer) || (write && races(reader)) {
+                return false;
+            }
         }
         for [writer, reader] in tags {
             let mine = if write { writer } else { reader };
@@ -209,6 +214,7 @@ impl Accesses {
     }
 
     /// The tags of words, the writer's and the reader's.
+    #[inline(always)]
     fn pairs(&self, first: usize, end: usize) -> &[[AtomicU32; 2]] {
         assert!(first <= end && end * 8 <= self.tags.len(), "tags");
         // SAFETY: inside the mapping, aligned, and only ever accessed as atomics.

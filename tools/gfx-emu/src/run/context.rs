@@ -1,6 +1,7 @@
 //! What instructions reach beside their wave: memory, LDS, the launch, and where faults are reported.
 
 use super::wave::{Wave, each};
+use crate::check::banks::Patterns;
 use crate::check::lds::LdsShadow;
 use crate::decode::{Code, Counter, Registers};
 use crate::exec::Next;
@@ -73,6 +74,8 @@ pub struct Context<'a> {
     pub waves: u32,
     /// Why an instruction could not be executed.
     pub trouble: String,
+    /// Bank conflicts.
+    pub patterns: Patterns,
     /// Room for matrix products.
     pub tiles: crate::exec::matrix::Tiles,
 }
@@ -97,6 +100,7 @@ impl<'a> Context<'a> {
             wave: 0,
             waves: 0,
             trouble: String::new(),
+            patterns: Patterns::new(launch.code.insts.len()),
             tiles: Default::default(),
         }
     }

@@ -125,9 +125,7 @@ impl Job<'_> {
         cx.shadow.reset();
         cx.counters.workgroups += 1;
         cx.counters.waves += waves.len() as u64;
-        for (number, wave) in waves.iter_mut().enumerate() {
-            self.entry.start(wave, number as u32, cx.workgroup);
-        }
+        self.entry.start(waves, cx.workgroup);
         let mut random = Random::new(self.options.seed ^ linear.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let mut order: Vec<usize> = (0..waves.len()).collect();
         let mut executed = 0;

@@ -113,7 +113,7 @@ impl Pending {
         let mut loading = self.loading;
         loading.keep_vectors(|r| self.of(self.vectors[r]).is_some());
         loading.keep_scalars(|r| self.of(self.scalars[r]).is_some());
-        self.any = loading != Named::default();
+        self.any = !loading.is_empty();
         self.loading = loading;
     }
 }

@@ -228,3 +228,60 @@ fn accumulate<A: Arithmetic, const N: usize>(
     }
     *sums = all;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::form::Broadcast;
+    use super::super::{Tiles, multiply_any};
+    use super::*;
+    use crate::random::Random;
+    use hrx_compiler::target::amd;
+
+    /// Every product that has lines, as other products are done: bit for bit, for finite numbers.
+    #[test]
+    fn lines_give_what_single_places_give() {
+        let mut random = Random::new(9);
+        let mut forms: Vec<Form> = Vec::new();
+        for op in amd::CHIPS.iter().flat_map(|chip| chip.matrix_ops) {
+            forms.push(Form::of_chip(op, op.wave, false));
+        }
+        let others = [
+            "v_mfma_f32_4x4x1_16b_f32",
+            "v_mfma_f32_32x32x4_2b_f16",
+            "v_mfma_i32_16x16x4_4b_i8",
+            "v_mfma_f32_16x16x8_xf32",
+        ];
+        forms.extend(others.iter().map(|name| Form::of_name(name, Broadcast::default()).expect("a form")));
+        let mut compared = 0;
+        for form in forms {
+            let Some(lines) = Lines::new(&form) else { continue };
+            for sum in [Acc::V(64), Acc::V(128), Acc::K(0x3f80_0000)] {
+                let bit = |random: &mut Random| random.bits() & 1 != 0;
+                let p = Product {
+                    form: form.clone(),
+                    lines: None,
+                    dst: 64,
+                    a: 0,
+                    b: 32,
+                    c: sum,
+                    signed: [bit(&mut random), bit(&mut random)],
+                    neg: [bit(&mut random), bit(&mut random), bit(&mut random)],
+                    abs: bit(&mut random),
+                    clamp: bit(&mut random),
+                    fnuz: bit(&mut random),
+                    index: None,
+                    broadcast: Broadcast::default(),
+                };
+                // No exponent is the largest.
+                let file: Vec<u32> = (0..192 * form.wave).map(|_| random.bits() as u32 & 0xbfbf_bfbf).collect();
+                let (mut one, mut other) = (file.clone(), file);
+                multiply_any(&p, &mut one, &mut Tiles::default());
+                // SAFETY: tests run where the emulator does.
+                unsafe { multiply(&p, &lines, &mut other, &mut Room::default()) };
+                assert!(one == other, "{:?} {}x{}x{}", form.types, form.m, form.n, form.k);
+                compared += 1;
+            }
+        }
+        assert!(compared > 30, "{compared}");
+    }
+}
