@@ -65,6 +65,7 @@ impl Granule {
 
     /// Notes that a wave reads words, if there is nothing to find; whether that is so.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // Of four arrays at once, and of constant places.
     fn reads<const FIRST: usize, const COUNT: usize>(&mut self, me: u32, epoch: u32) -> bool {
         let mut bad = 0;
         let (mut writers, mut readers) = (self.writers, self.readers);
@@ -90,6 +91,7 @@ impl Granule {
 
     /// The same of words that it writes.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // Of four arrays at once, and of constant places.
     fn writes<const FIRST: usize, const COUNT: usize>(&mut self, me: u32, epoch: u32) -> bool {
         let mut bad = 0;
         let mut readers = self.readers;

@@ -32,8 +32,9 @@ pub struct Quick {
     pub words: u8,
     /// Whether sources are of one word each.
     pub narrow: bool,
-    /// Whether the row asks for more than what is fixed, which is here.
-    pub needs_env: bool,
+    /// The same, if it is all that there is to do: one word of each operand and of the result, and nothing special.
+    pub direct: Option<InPlaceFn>,
+    /// What is fixed of what the row asks for.
     pub env: Env,
     /// What few have.
     pub special: Option<Box<Special>>,
@@ -170,14 +171,16 @@ impl Stretches {
         let is_special = v.put != Put::Whole || v.mask_in.is_some() || v.mask_out.is_some() || v.low_alone || v.select;
         let special =
             Special { put: v.put, mask_in: v.mask_in, mask_out: v.mask_out, low_alone: v.low_alone, select: v.select };
+        let narrow = v.src.iter().all(|s| s.words < 2);
+        let direct = narrow && words == 1 && !v.needs_env && !is_special;
         Some(Quick {
             f: v.f,
             in_place: v.in_place,
+            direct: v.in_place.filter(|_| direct),
             places: Places { from: from.map(|row| row * halves), to: to.map(|row| row * halves) },
             prepare: first..self.prepares.len() as u32,
             words,
-            narrow: v.src.iter().all(|s| s.words < 2),
-            needs_env: v.needs_env,
+            narrow,
             env: v.env,
             special: is_special.then(|| Box::new(special)),
         })

@@ -33,38 +33,56 @@ pub fn run(w: &mut Wave, ops: &[Quick], prepares: &[Prepare]) {
 #[inline(always)]
 fn all<const HALVES: usize>(w: &mut Wave, ops: &[Quick], prepares: &[Prepare]) {
     for op in ops {
-        for prepare in &prepares[op.prepare.start as usize..op.prepare.end as usize] {
-            bring::<HALVES>(w, prepare);
+        if !op.prepare.is_empty() {
+            for prepare in &prepares[op.prepare.start as usize..op.prepare.end as usize] {
+                bring::<HALVES>(w, prepare);
+            }
         }
-        if let Some(special) = &op.special {
+        let Some(f) = op.direct else {
             // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that it is compiled for.
-            unsafe { masked::<HALVES>(w, op, special) };
+            unsafe { indirect::<HALVES>(w, op) };
             continue;
-        }
-        let lost = unknown::<HALVES>(w, op);
+        };
+        let [a, _, b, _, c, _] = op.places.from.map(|row| row as usize / HALVES);
+        let (file, unknown) = (&mut *w.v, &mut *w.unknown_v);
+        unknown[op.places.to[0] as usize / HALVES] = unknown[a] | unknown[b] | unknown[c];
         for half in 0..HALVES {
-            let built;
-            let env = if op.needs_env {
-                built = Env { first: 32 * half as u32, ieee: w.mode & mode::IEEE != 0, ..op.env };
-                &built
-            } else {
-                &op.env
-            };
-            let file = &mut w.v[half..];
-            match op.in_place {
-                // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that rows are compiled for.
-                Some(f) => unsafe { f(env, file, &op.places) },
-                None => {
-                    through(env, file, op, &mut w.out, &mut 0);
-                    for (out, &to) in w.out.iter().zip(&op.places.to[..op.words.into()]) {
-                        file[to as usize] = *out;
-                    }
+            // SAFETY: as above, of the features that rows are compiled for.
+            unsafe { f(&op.env, &mut file[half..], &op.places) };
+        }
+    }
+}
+
+/// Runs an operation that is not done in place, has operands of several words, or asks for more than the others.
+#[inline(never)]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+fn indirect<const HALVES: usize>(w: &mut Wave, op: &Quick) {
+    match &op.special {
+        Some(special) => masked::<HALVES>(w, op, special),
+        None => whole::<HALVES>(w, op),
+    }
+}
+
+/// Runs an operation to whole registers.
+#[inline(always)]
+fn whole<const HALVES: usize>(w: &mut Wave, op: &Quick) {
+    let lost = unknown::<HALVES>(w, op);
+    for half in 0..HALVES {
+        let env = Env { first: 32 * half as u32, ieee: w.mode & mode::IEEE != 0, ..op.env };
+        let file = &mut w.v[half..];
+        match op.in_place {
+            // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that rows are compiled for.
+            Some(f) => unsafe { f(&env, file, &op.places) },
+            None => {
+                through(&env, file, op, &mut w.out, &mut 0);
+                for (out, &to) in w.out.iter().zip(&op.places.to[..op.words.into()]) {
+                    file[to as usize] = *out;
                 }
             }
         }
-        for &to in &op.places.to[..op.words.into()] {
-            w.unknown_v[to as usize / HALVES] = lost;
-        }
+    }
+    for &to in &op.places.to[..op.words.into()] {
+        w.unknown_v[to as usize / HALVES] = lost;
     }
 }
 
@@ -123,15 +141,8 @@ fn through(env: &Env, file: &[Lane], op: &Quick, out: &mut [Lane; 2], mask: &mut
 }
 
 /// Runs an operation with masks, or to halves of registers.
-#[inline(never)]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-fn masked<const HALVES: usize>(w: &mut Wave, op: &Quick, special: &Special) {
-    masked_any::<HALVES>(w, op, special);
-}
-
-/// The same for whatever the CPU has: closures of functions that need features would not become part of loops.
 #[inline(always)]
-fn masked_any<const HALVES: usize>(w: &mut Wave, op: &Quick, special: &Special) {
+fn masked<const HALVES: usize>(w: &mut Wave, op: &Quick, special: &Special) {
     let carry = special.mask_in.map_or(0, |first| w.mask(first));
     let all = unknown::<HALVES>(w, op);
     let of = |at: usize| w.unknown_v[op.places.from[at] as usize / HALVES];
