@@ -273,7 +273,6 @@ impl Gpu {
                 generation,
                 registers,
                 beyond,
-                fnuz: crate::decode::Context::new(self.chip, generation, kernel.wave).fnuz,
             },
             entry: Entry {
                 descriptor: &kernel.descriptor,

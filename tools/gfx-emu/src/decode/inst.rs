@@ -1,7 +1,9 @@
 //! Decoded instructions: what is left of assembly when it runs.
 
 use super::simple::Simple;
+use super::stretch::Stretch;
 use crate::exec::matrix::Product;
+use crate::exec::valu::{Env, InPlaceFn};
 use crate::exec::{LaneOp, MemOp, SaluFn, ValuFn};
 use hrx_compiler::inspect::asm::{File, Op, Operand};
 
@@ -184,6 +186,7 @@ impl Dpp {
 #[derive(Clone, Debug)]
 pub struct Valu {
     pub f: ValuFn,
+    pub in_place: Option<InPlaceFn>,
     pub src: Vec<VSrc>,
     pub dst: Reg,
     pub dst_ty: Ty,
@@ -204,8 +207,9 @@ pub struct Valu {
     pub overflows: bool,
     /// Bits of the mode that make the operation another than what its row does.
     pub matters: u32,
-    /// The sources' own use of negation.
-    pub signed: [bool; 3],
+    /// Whether the row asks for more than what is fixed, which is here.
+    pub needs_env: bool,
+    pub env: Env,
     /// The operation again, if operands are taken as they are and results go to registers as they are.
     pub simple: Option<Simple>,
     /// Whether the low half of a result depends on low halves of the sources alone.
@@ -436,6 +440,8 @@ pub struct Inst {
     pub class: u8,
     /// Bytes from the start of the code.
     pub offset: u32,
+    /// Where it is in a stretch.
+    pub stretch: Stretch,
     /// How many registers there must be for those that it names.
     pub needs: Registers,
 }

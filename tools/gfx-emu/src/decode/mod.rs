@@ -1,18 +1,25 @@
 //! Decoding, once for each code object: LLVM's disassembly becomes instructions that need no text any more.
 
+mod change;
 mod dpp;
 mod inst;
 mod memory;
+mod named;
 mod names;
 mod simple;
 mod source;
+mod stretch;
 #[cfg(test)]
 mod trip;
 mod uniform;
 mod vector;
 
+#[cfg(test)]
+pub use change::Change;
 pub use inst::*;
+pub use named::Named;
 pub use simple::{CONSTANTS, Simple};
+pub use stretch::{Prepare, Quick, Special, Stretch, Stretches};
 
 use crate::Error;
 use hrx_compiler::disasm::{LineKind, disassemble};
@@ -54,6 +61,8 @@ pub struct Code {
     pub address: u64,
     /// Constants of vector operations, for rows after the registers'.
     pub constants: Vec<u32>,
+    /// Vector operations that follow each other.
+    pub stretches: Stretches,
 }
 
 impl Code {
@@ -72,6 +81,7 @@ impl Code {
             at: vec![Code::NONE; bytes.len().div_ceil(4)],
             address,
             constants: Vec::new(),
+            stretches: Stretches::default(),
         };
         for line in lines {
             if line.kind == LineKind::Padding {
@@ -89,12 +99,14 @@ impl Code {
                 body: body.unwrap_or_else(|reason| Body::Unknown(reason.into())),
                 class: class::class(inst.name()) as u8,
                 offset: line.offset as u32,
+                stretch: Stretch::default(),
                 needs: Registers::named(&inst.ops),
             });
             code.texts.push(line.text);
         }
         code.resolve();
         code.constants = simple::place(&mut code.insts);
+        code.stretches = Stretches::new(&mut code.insts, context.wave as u16 / 32, &mut code.constants);
         Ok(code)
     }
 

@@ -5,7 +5,7 @@
 
 use super::inst::{ACCUMULATORS, Body, Reg, VSrc};
 use super::{Code, Inst};
-use crate::exec::valu::{Env, OPERANDS};
+use crate::exec::valu::OPERANDS;
 
 /// The first row after registers and accumulators.
 pub const SPREAD: u16 = 2 * ACCUMULATORS;
@@ -24,9 +24,6 @@ pub struct Simple {
     pub narrow: bool,
     /// Whether it needs a mask, or another rule of what is unknown.
     pub needs_mask: bool,
-    /// Whether the row asks for more than what is fixed, which is here.
-    pub needs_env: bool,
-    pub env: Env,
     /// A scalar register and the row that it is brought to, and more of them.
     pub scalar: Option<(u16, u16)>,
     pub scalars: Box<[(u16, u16)]>,
@@ -34,28 +31,17 @@ pub struct Simple {
     constants: Box<[(u8, u32)]>,
 }
 
-/// What an operation needs beside its operands.
-#[derive(Clone, Copy, Debug)]
-pub struct Needs {
-    /// A mask, or another rule of what is unknown.
-    pub mask: bool,
-    /// What the mode says, or which lanes they are.
-    pub env: bool,
-}
-
 /// Parts of the names of operations that depend on the mode or on lanes' numbers.
 const DEPENDENT: &[&str] = &["max", "min", "med3", "mbcnt", "_fp8_", "_bf8_"];
 
-impl Needs {
-    /// Of an operation, which may need a mask.
-    pub fn new(name: &str, mask: bool) -> Needs {
-        Needs { mask, env: mask || DEPENDENT.iter().any(|part| name.contains(part)) }
-    }
+/// Whether an operation asks for more than what is fixed, as what the mode says or which lanes they are.
+pub fn needs_env(name: &str) -> bool {
+    DEPENDENT.iter().any(|part| name.contains(part))
 }
 
 impl Simple {
     /// Packs sources that are plain; none if there are too many.
-    pub fn new(dst: u16, words: u8, src: &[VSrc], needs: Needs, env: Env) -> Option<Simple> {
+    pub fn new(dst: u16, words: u8, src: &[VSrc], needs_mask: bool) -> Option<Simple> {
         let (mut scalars, mut constants) = (Vec::new(), Vec::new());
         let mut rows = [CONSTANTS; OPERANDS];
         for (at, src) in src.iter().enumerate() {
@@ -79,24 +65,20 @@ impl Simple {
             dst,
             words,
             narrow,
-            needs_mask: needs.mask,
-            needs_env: needs.env,
-            env,
+            needs_mask,
             scalar,
             scalars: scalars.into(),
             constants: constants.into(),
         })
     }
 
-    fn place(&mut self, all: &mut Vec<u32>) {
-        for &(place, bits) in &self.constants {
-            let known = all.iter().position(|&b| b == bits);
-            let at = known.unwrap_or_else(|| {
-                all.push(bits);
-                all.len() - 1
-            });
-            self.rows[place as usize] = CONSTANTS + at as u16;
-        }
+    /// Gives constants rows; whether there are enough.
+    fn place(&mut self, all: &mut Vec<u32>) -> bool {
+        self.constants.iter().all(|&(place, bits)| {
+            let row = constant(all, bits);
+            self.rows[place as usize] = row.unwrap_or(CONSTANTS);
+            row.is_some()
+        })
     }
 
     /// Rows of the second of a pair of operations are not those of the first.
@@ -115,6 +97,16 @@ impl Simple {
 /// Most constants of a code object that have rows; operations with others run as if they were no simple ones.
 const MOST: usize = 4096;
 
+/// The row of a constant, which is a new one if need be; none if there are too many.
+pub fn constant(all: &mut Vec<u32>, bits: u32) -> Option<u16> {
+    let known = all.iter().position(|&b| b == bits);
+    if known.is_none() && all.len() < MOST {
+        all.push(bits);
+        return Some(CONSTANTS + all.len() as u16 - 1);
+    }
+    known.map(|at| CONSTANTS + at as u16)
+}
+
 /// Gives constants of all instructions their rows.
 pub fn place(insts: &mut [Inst]) -> Vec<u32> {
     let mut all = vec![0];
@@ -125,13 +117,12 @@ pub fn place(insts: &mut [Inst]) -> Vec<u32> {
             _ => continue,
         };
         for (at, v) in ops.iter_mut().enumerate() {
-            if all.len() > MOST {
+            let Some(simple) = &mut v.simple else { continue };
+            if at == 1 {
+                simple.second();
+            }
+            if !simple.place(&mut all) {
                 v.simple = None;
-            } else if let Some(simple) = &mut v.simple {
-                simple.place(&mut all);
-                if at == 1 {
-                    simple.second();
-                }
             }
         }
     }

@@ -3,11 +3,11 @@
 use super::dpp::{destination, dpp, select};
 use super::inst::{Body, Lanes, Put, Reg, Ty, VSrc, Valu, scalar};
 use super::names::canonical;
-use super::simple::{Needs, Simple};
+use super::simple::{Simple, needs_env};
 use super::source::{scalar_register, source, vector_register};
 use super::{Context, Result};
 use crate::exec::matrix::form::{self, Broadcast, Element, Form};
-use crate::exec::matrix::{self, Product};
+use crate::exec::matrix::{self, Lines, Product};
 use crate::exec::{LaneOp, mode, valu};
 use hrx_compiler::hsaco::Generation;
 use hrx_compiler::inspect::asm::{Op, Written};
@@ -124,18 +124,18 @@ pub fn operation(op: &Op, context: &Context<'_>) -> Result<Valu> {
     let signed = std::array::from_fn(|i| src.get(i).is_some_and(|s: &VSrc| s.neg_half[0]));
     let simple = match dst {
         Reg::V(to) if straight && mask_out.is_none() && omod == 0 && (!clamp || whole) => {
-            let needs = Needs::new(&name, mask_in.is_some() || chosen || low_alone);
-            let env = valu::Env { clamp, signed, fnuz: context.fnuz, ..valu::Env::default() };
-            Simple::new(to, row.dst.words(), &src, needs, env)
+            Simple::new(to, row.dst.words(), &src, mask_in.is_some() || chosen || low_alone)
         }
         _ => None,
     };
     let half = matches!(row.dst, Ty::H | Ty::PH);
     let overflows = half && !["v_rcp_f16", "v_rsq_f16", "v_log_f16"].contains(&name.as_str());
     let valu = Valu {
-        signed,
+        needs_env: mask_in.is_some() || needs_env(&name),
+        env: valu::Env { clamp, signed, fnuz: context.fnuz, ..valu::Env::default() },
         simple,
         f: row.f,
+        in_place: row.in_place,
         src,
         dst,
         dst_ty: row.dst,
@@ -290,8 +290,13 @@ fn product(op: &Op, context: &Context<'_>) -> Result<Product> {
         Element::F64 => [bit("neg", 0), bit("neg", 1), bit("neg", 2)],
         _ => neg,
     };
+    let dst = register(0)?;
+    // A row is written when it and those before it have been read of the sum.
+    let count = form.registers[2];
+    let apart = |c: u16| c == dst || c + count <= dst || dst + count <= c;
+    let in_turn = if let matrix::Acc::V(c) = sum { apart(c) } else { true };
     Ok(Product {
-        dst: register(0)?,
+        dst,
         a: register(1)?,
         b: register(2)?,
         c: sum,
@@ -302,6 +307,7 @@ fn product(op: &Op, context: &Context<'_>) -> Result<Product> {
         fnuz: context.fnuz,
         index,
         broadcast,
+        lines: Lines::new(&form).filter(|_| in_turn),
         form,
     })
 }

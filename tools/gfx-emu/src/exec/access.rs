@@ -11,26 +11,32 @@ pub type Words = [u32; 4];
 /// Writes what a lane loaded into its registers.
 #[inline(always)]
 pub fn put(w: &mut Wave, dst: u16, lane: u32, op: MemOp, words: &Words) {
-    let MemOp::Load { bytes, signed, half } = op else { return };
+    let MemOp::Load { bytes, .. } = op else { return };
     if bytes >= 4 {
         for (i, &word) in words.iter().enumerate().take(bytes as usize / 4) {
             w.set_lane(dst + i as u16, lane, word);
         }
         return;
     }
-    let raw = words[0] & if bytes == 1 { 0xff } else { 0xffff };
+    w.set_lane(dst, lane, loaded(op, words[0], w.lane(dst, lane)));
+}
+
+/// What a register holds after a load of part of a word, by the bits of that and what was there before.
+#[inline(always)]
+pub fn loaded(op: MemOp, bits: u32, before: u32) -> u32 {
+    let MemOp::Load { bytes, signed, half } = op else { return before };
     let extended = match (bytes, signed) {
-        (1, true) => raw as u8 as i8 as u32,
-        (2, true) => raw as u16 as i16 as u32,
-        _ => raw,
+        (1, true) => bits as u8 as i8 as u32,
+        (1, false) => bits & 0xff,
+        (2, true) => bits as u16 as i16 as u32,
+        (2, false) => bits & 0xffff,
+        _ => bits,
     };
-    let before = w.lane(dst, lane);
-    let value = match half {
+    match half {
         None => extended,
         Some(false) => before & 0xffff_0000 | extended & 0xffff,
         Some(true) => before & 0xffff | extended << 16,
-    };
-    w.set_lane(dst, lane, value);
+    }
 }
 
 /// The words that a lane stores.

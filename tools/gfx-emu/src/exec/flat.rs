@@ -2,6 +2,7 @@
 
 use super::access::{combined, device, put, put_old, registers, stored};
 use super::scalar::look;
+use super::wide::{self, Addresses};
 use super::{MemOp, lds};
 use crate::decode::{Counter, Mem, SSrc, Space, scalar};
 use crate::report::Kind;
@@ -10,39 +11,45 @@ use hrx_compiler::hsaco::Generation;
 
 /// Runs an access that is not a buffer's.
 #[inline(never)]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
+    access(w, cx, m);
+}
+
+/// The same for whatever the CPU has: closures of functions that need features would not become part of loops.
+#[inline(always)]
+fn access(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
     before(w, cx, m);
     let exec = w.exec();
     let base = m.saddr.map(|s| w.scalar(s, if m.space == Space::Scratch { 1 } else { 2 }));
+    let at = addresses(w, m, base);
     let mut to_lds = false;
-    let mut lines = Lines::default();
-    for lane in each(exec) {
-        let offset = m.offset as u64;
-        let part = |register: u16| u64::from(w.lane(register, lane));
-        let address = match (m.vaddr, base) {
-            (Some(v), None) if m.wide => part(v) | part(v + 1) << 32,
-            (Some(v), Some(base)) => base.wrapping_add(part(v)),
-            (Some(v), None) => part(v),
-            (None, base) => base.unwrap_or(0),
-        };
-        let address = address.wrapping_add(offset);
-        let high = (address >> 32) as u32;
-        match m.space {
-            Space::Scratch => scratch(w, cx, lane, address as u32 as i32 as i64 as u64, m.op, m.dst, m.data),
-            Space::Flat if high == PRIVATE_APERTURE => {
-                scratch(w, cx, lane, address & 0xffff_ffff, m.op, m.dst, m.data);
+    let is_device = |address: u64| ![SHARED_APERTURE, PRIVATE_APERTURE].contains(&((address >> 32) as u32));
+    // Lanes that access device memory.
+    let device_lanes = match m.space {
+        Space::Scratch => 0,
+        Space::Flat => each(exec).filter(|&lane| is_device(at[lane as usize])).fold(0, |lanes, lane| lanes | 1 << lane),
+        Space::Global | Space::Buffer => exec,
+    };
+    count(cx, &at, device_lanes, m.op.bytes());
+    if !wide::run(w, cx, m.op, &at, device_lanes, [m.dst, m.data]) {
+        for lane in each(device_lanes) {
+            device(w, cx, lane, at[lane as usize], m.op, m.dst, m.data);
+        }
+    }
+    for lane in each(exec & !device_lanes) {
+        let address = at[lane as usize];
+        match ((address >> 32) as u32, m.space) {
+            (_, Space::Scratch) => {
+                scratch(w, cx, lane, address as u32 as i32 as i64 as u64, m.op, m.dst, m.data);
             }
-            Space::Flat if high == SHARED_APERTURE => {
+            (PRIVATE_APERTURE, _) => scratch(w, cx, lane, address & 0xffff_ffff, m.op, m.dst, m.data),
+            _ => {
                 to_lds = true;
                 lds::one(w, cx, lane, address as u32, m.op, m.dst, [m.data, m.data + m.op.words()]);
             }
-            _ => {
-                lines.touch(address, m.op.bytes());
-                device(w, cx, lane, address, m.op, m.dst, m.data);
-            }
         }
     }
-    lines.count(cx);
     if m.to_lds {
         through(w, cx, m);
     }
@@ -60,32 +67,65 @@ pub fn through(w: &mut Wave, cx: &mut Context<'_>, m: &Mem) {
     }
 }
 
-/// Cache lines that a wave's access touches.
-#[derive(Default)]
-pub struct Lines {
-    seen: Vec<u64>,
-    last: u64,
+/// The address of each lane.
+#[inline(always)]
+fn addresses(w: &Wave, m: &Mem, base: Option<u64>) -> Addresses {
+    let mut all = [base.unwrap_or(0).wrapping_add(m.offset as u64); 64];
+    let Some(v) = m.vaddr else { return all };
+    let row = |register: u16| w.v[register as usize * w.halves..][..w.halves].as_flattened();
+    for (at, &low) in all.iter_mut().zip(row(v)) {
+        *at = at.wrapping_add(low.into());
+    }
+    if m.wide && base.is_none() {
+        for (at, &high) in all.iter_mut().zip(row(v + 1)) {
+            *at = at.wrapping_add(u64::from(high) << 32);
+        }
+    }
+    all
 }
 
-impl Lines {
-    /// Notes a lane's bytes.
-    #[inline(always)]
-    pub fn touch(&mut self, address: u64, bytes: u32) {
-        for line in [address / 128, (address + u64::from(bytes) - 1) / 128] {
-            if line != self.last || self.seen.is_empty() {
-                self.last = line;
-                if !self.seen.contains(&line) {
-                    self.seen.push(line);
-                }
+/// Counts an access and the cache lines that it touches.
+#[inline(always)]
+pub fn count(cx: &mut Context<'_>, at: &Addresses, lanes: u64, bytes: u32) {
+    cx.counters.vmem_accesses += 1;
+    cx.counters.vmem_lines += ascending(at, lanes, bytes).unwrap_or_else(|| distinct(at, lanes, bytes));
+}
+
+/// The first and the last cache line of a lane's bytes.
+#[inline(always)]
+fn lines(address: u64, bytes: u32) -> (u64, u64) {
+    (address / 128, (address + u64::from(bytes) - 1) / 128)
+}
+
+/// How many cache lines lanes touch, if none comes before that of the lane before it.
+#[inline(always)]
+fn ascending(at: &Addresses, lanes: u64, bytes: u32) -> Option<u64> {
+    let (mut count, mut highest) = (0, None);
+    for lane in each(lanes) {
+        let (first, last) = lines(at[lane as usize], bytes);
+        if highest.is_some_and(|highest| first < highest) {
+            return None;
+        }
+        count += u64::from(highest != Some(first)) + u64::from(last != first);
+        highest = Some(last);
+    }
+    Some(count)
+}
+
+/// The same of any lanes.
+#[inline(never)]
+fn distinct(at: &Addresses, lanes: u64, bytes: u32) -> u64 {
+    let (mut seen, mut count) = ([0; 128], 0);
+    for lane in each(lanes) {
+        let (first, last) = lines(at[lane as usize], bytes);
+        for line in [first, last] {
+            if !seen[..count].contains(&line) {
+                seen[count] = line;
+                count += 1;
             }
         }
     }
-
-    /// Adds them to the counts.
-    pub fn count(&self, cx: &mut Context<'_>) {
-        cx.counters.vmem_accesses += 1;
-        cx.counters.vmem_lines += self.seen.len() as u64;
-    }
+    count as u64
 }
 
 /// Operands: written, and not on their way.

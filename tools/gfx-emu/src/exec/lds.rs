@@ -2,31 +2,39 @@
 
 use super::MemOp;
 use super::access::{Words, combined, put, put_old, registers, stored};
-use crate::check::banks::conflicts;
+use super::lds_wide::{self as wide, Addresses};
 use crate::decode::{Counter, Ds};
 use crate::report::Kind;
 use crate::run::{Between, Context, Wave, each};
 
 /// Runs an access.
 #[inline(never)]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, d: &Ds) {
+    access(w, cx, d);
+}
+
+/// The same for whatever the CPU has: closures of functions that need features would not become part of loops.
+#[inline(always)]
+fn access(w: &mut Wave, cx: &mut Context<'_>, d: &Ds) {
     before(w, cx, d);
     let exec = w.exec();
     let words = d.op.words();
     let places = if d.two { 2 } else { 1 };
     // All addresses are read before anything is written: results may go to the address' register.
-    let addresses: [u32; 64] = std::array::from_fn(|lane| match d.addr {
-        Some(register) if exec >> lane & 1 != 0 => w.lane(register, lane as u32),
-        _ => 0,
-    });
+    let addresses = addresses(w, d.addr, exec);
     for place in 0..places {
+        let at = addresses.map(|a| a.wrapping_add(d.offsets[place]));
         let dst = d.dst + place as u16 * words;
         let data = if d.two { [d.data[place]; 2] } else { d.data };
-        for lane in each(exec) {
-            let at = addresses[lane as usize].wrapping_add(d.offsets[place]);
-            one(w, cx, lane, at, d.op, dst, data);
+        let register = if let MemOp::Load { .. } = d.op { dst } else { data[0] };
+        if !wide::run(w, cx, d.op, &at, register) {
+            for lane in each(exec) {
+                one(w, cx, lane, at[lane as usize], d.op, dst, data);
+            }
         }
-        count(cx, &addresses, exec, d.offsets[place], words);
+        cx.counters.lds_accesses += 1;
+        cx.counters.lds_conflicts += cx.patterns.conflicts(cx.pc, exec, &at.map(|a| a / 4), words.into());
     }
     let operation = w.pending.issue(Counter::Lds);
     if let [_, Some((first, count))] = registers(d.op, d.dst, 0) {
@@ -34,22 +42,21 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, d: &Ds) {
     }
 }
 
-/// Cycles that lanes take from each other.
-fn count(cx: &mut Context<'_>, addresses: &[u32; 64], exec: u64, offset: u32, words: u16) {
-    cx.counters.lds_accesses += 1;
-    // Wide accesses take the lanes in turns: so many lanes that a word of each bank could be had.
-    let turn = (32 / words.max(1) as usize).max(1);
-    let mut rest = exec;
-    while rest != 0 {
-        let mut now = rest;
-        for _ in 0..turn {
-            rest &= rest.wrapping_sub(1);
-        }
-        now &= !rest;
-        let first = |lane: u32| addresses[lane as usize].wrapping_add(offset) / 4;
-        let touched = each(now).flat_map(|lane| (0..u32::from(words)).map(move |i| first(lane).wrapping_add(i)));
-        cx.counters.lds_conflicts += conflicts(touched);
+/// Addresses of all lanes; of those that are not active, what one that is has.
+#[inline(always)]
+fn addresses(w: &Wave, register: Option<u16>, exec: u64) -> Addresses {
+    let Some(register) = register else { return [0; 64] };
+    let row = w.v[register as usize * w.halves..][..w.halves].as_flattened();
+    if exec == u64::MAX >> (64 - row.len()) {
+        let mut all = [row[0]; 64];
+        all[..row.len()].copy_from_slice(row);
+        return all;
     }
+    let mut all = [row[exec.trailing_zeros() as usize % row.len()]; 64];
+    for (lane, (at, &own)) in all.iter_mut().zip(row).enumerate() {
+        *at = if exec >> lane & 1 != 0 { own } else { *at };
+    }
+    all
 }
 
 fn before(w: &Wave, cx: &mut Context<'_>, d: &Ds) {

@@ -6,6 +6,7 @@ mod control;
 mod flat;
 mod lane_ops;
 mod lds;
+mod lds_wide;
 pub mod matrix;
 pub mod memop;
 pub mod mode;
@@ -14,8 +15,10 @@ pub mod salu;
 mod scalar;
 mod simple;
 mod smem;
+pub mod stretch;
 pub mod valu;
 mod vector;
+mod wide;
 
 pub use control::Next;
 pub use lane_ops::LaneOp;

@@ -102,8 +102,7 @@ fn clamped(x: f32, mode: u32) -> f32 {
 }
 
 /// Output modifiers and subnormal results.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+#[inline(always)]
 pub fn finish(mode: u32, v: &Valu, out: &mut [Lane; 2]) {
     let flushes = v.arithmetic && pair(v.dst_ty).is_some_and(|at| mode >> at & 2 == 0);
     if v.omod != 0 || v.clamp {

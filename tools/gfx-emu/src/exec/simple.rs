@@ -50,19 +50,19 @@ fn write(to: &mut Lane, out: &Lane, lanes: u32) {
     if lanes == u32::MAX {
         *to = *out;
     } else {
-        some(to, out, lanes);
+        // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that it is compiled for.
+        unsafe { some(to, out, lanes) };
     }
 }
 
 #[inline(never)]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 fn some(to: &mut Lane, out: &Lane, lanes: u32) {
-    // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that it is compiled for.
-    unsafe { place(to, out, lanes, Put::Whole) };
+    place(to, out, lanes, Put::Whole);
 }
 
 /// Runs an operation.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+#[inline(always)]
 pub fn run(w: &mut Wave, cx: &Context<'_>, v: &Valu, simple: &Simple) {
     if simple.needs_mask {
         masked(w, cx, v, simple);
@@ -70,9 +70,9 @@ pub fn run(w: &mut Wave, cx: &Context<'_>, v: &Valu, simple: &Simple) {
     }
     let lost = if spread(w, simple) { u64::MAX } else { unknown(w, simple) };
     if w.halves == 1 {
-        compute::<1>(w, cx, v, simple, 0, [lost; 2]);
+        compute::<1>(w, v, simple, 0, [lost; 2]);
     } else {
-        compute::<2>(w, cx, v, simple, 0, [lost; 2]);
+        compute::<2>(w, v, simple, 0, [lost; 2]);
     }
 }
 
@@ -84,25 +84,25 @@ fn masked(w: &mut Wave, cx: &Context<'_>, v: &Valu, simple: &Simple) {
     let lost = track(w, cx, v, carry);
     let low = if v.low_alone && lost != 0 { low_unknown(w, v) } else { lost };
     if w.halves == 1 {
-        compute::<1>(w, cx, v, simple, carry, [low, lost]);
+        compute::<1>(w, v, simple, carry, [low, lost]);
     } else {
-        compute::<2>(w, cx, v, simple, carry, [low, lost]);
+        compute::<2>(w, v, simple, carry, [low, lost]);
     }
 }
 
 #[inline(always)]
-fn compute<const HALVES: usize>(w: &mut Wave, cx: &Context<'_>, v: &Valu, simple: &Simple, carry: u64, lost: [u64; 2]) {
+fn compute<const HALVES: usize>(w: &mut Wave, v: &Valu, simple: &Simple, carry: u64, lost: [u64; 2]) {
     let exec = w.exec();
     let dst = simple.dst as usize;
     let Wave { v: file, out, mode, unknown_v, .. } = w;
     for half in 0..HALVES {
         let refs = operands::<HALVES>(simple, file, half);
         let built;
-        let env = if simple.needs_env {
-            built = environment(*mode, cx, v, carry, half);
+        let env = if v.needs_env {
+            built = environment(*mode, v, carry, half);
             &built
         } else {
-            &simple.env
+            &v.env
         };
         // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that rows are compiled for.
         unsafe { (v.f)(env, &refs, out, &mut 0) };
@@ -121,16 +121,15 @@ fn compute<const HALVES: usize>(w: &mut Wave, cx: &Context<'_>, v: &Valu, simple
 }
 
 /// Runs two operations of one word each at once: both read before either writes. Waves have 32 lanes.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-pub fn pair(w: &mut Wave, cx: &Context<'_>, pair: &Pair, x: &Simple, y: &Simple) {
+#[inline(always)]
+pub fn pair(w: &mut Wave, pair: &Pair, x: &Simple, y: &Simple) {
     let exec = w.exec();
     let lost = [x, y].map(|simple| if spread(w, simple) { u64::MAX } else { unknown(w, simple) });
     let Wave { v: file, out, second, mode, unknown_v, .. } = w;
     for (v, simple, out) in [(&pair.ops[0], x, &mut *out), (&pair.ops[1], y, &mut *second)] {
         let refs = operands::<1>(simple, file, 0);
         // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that rows are compiled for.
-        unsafe { (v.f)(&environment(*mode, cx, v, 0, 0), &refs, out, &mut 0) };
+        unsafe { (v.f)(&environment(*mode, v, 0, 0), &refs, out, &mut 0) };
     }
     for (simple, out, lost) in [(x, &out[0], lost[0]), (y, &second[0], lost[1])] {
         write(&mut file[simple.dst as usize], out, exec as u32);

@@ -36,7 +36,7 @@ impl Wave {
 }
 
 /// What an instruction does to a source's bits.
-fn changed(src: &VSrc, words: [&Lane; 2], word: usize, out: &mut Lane) {
+pub fn changed(src: &VSrc, words: [&Lane; 2], word: usize, out: &mut Lane) {
     let sign = |bits: u32, at: u32| {
         let bits = if src.abs { bits & !(1 << at) } else { bits };
         if src.neg { bits ^ 1 << at } else { bits }
@@ -110,7 +110,7 @@ pub fn low_unknown(w: &Wave, v: &Valu) -> u64 {
 }
 
 /// Bits moved as lanes are.
-fn permuted(mask: u64, dpp: &Dpp) -> u64 {
+pub fn permuted(mask: u64, dpp: &Dpp) -> u64 {
     if mask == 0 {
         return 0;
     }
@@ -119,15 +119,13 @@ fn permuted(mask: u64, dpp: &Dpp) -> u64 {
 
 /// What an operation knows beside its operands, for so many-th 32 lanes.
 #[inline(always)]
-pub fn environment(mode: u32, cx: &Context<'_>, v: &Valu, carry: u64, half: usize) -> Env {
+pub fn environment(mode: u32, v: &Valu, carry: u64, half: usize) -> Env {
     Env {
         mask: (carry >> (32 * half)) as u32,
-        clamp: v.clamp,
-        signed: v.signed,
         first: 32 * half as u32,
-        fnuz: cx.launch.fnuz,
         ieee: mode & mode::IEEE != 0,
         saturates: mode & mode::FP16_OVFL != 0,
+        ..v.env
     }
 }
 
@@ -146,6 +144,12 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
 #[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
+    changing_any(w, cx, v);
+}
+
+/// The same for whatever the CPU has: closures of functions that need features would not become part of loops.
+#[inline(always)]
+fn changing_any(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     let exec = w.exec();
     let mut write = exec;
     let mut first_lanes = [[0; 32]; 2];
@@ -164,7 +168,7 @@ fn changing(w: &mut Wave, cx: &mut Context<'_>, v: &Valu) {
     let mut mask = 0;
     for (half, moved) in first_lanes.iter().enumerate().take(w.halves) {
         let lanes = (write >> (32 * half)) as u32;
-        let env = environment(w.mode, cx, v, carry, half);
+        let env = environment(w.mode, v, carry, half);
         let mut out = [[0; 32]; 2];
         let mut bits = 0;
         compute(w, v, half, v.dpp.as_ref().map(|_| moved), &env, &mut out, &mut bits);
@@ -234,8 +238,7 @@ pub fn track(w: &Wave, cx: &Context<'_>, v: &Valu, carry: u64) -> u64 {
 }
 
 /// The first source as lanes take it from others; gives the lanes that are written.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+#[inline(always)]
 fn gather(w: &Wave, v: &Valu, dpp: &Dpp, exec: u64, out: &mut [Lane; 2]) -> u64 {
     let Some(src) = v.src.first() else { return exec };
     let all = if w.halves == 1 { u64::from(u32::MAX) } else { u64::MAX };
@@ -262,8 +265,7 @@ fn gather(w: &Wave, v: &Valu, dpp: &Dpp, exec: u64, out: &mut [Lane; 2]) -> u64 
 }
 
 /// Brings operands together and calls the operation.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+#[inline(always)]
 fn compute(w: &mut Wave, v: &Valu, half: usize, moved: Option<&Lane>, env: &Env, out: &mut [Lane; 2], bits: &mut u32) {
     let (file, s, halves) = (&w.v, &w.s, w.halves);
     let mode = w.mode;
@@ -305,8 +307,7 @@ fn compute(w: &mut Wave, v: &Valu, half: usize, moved: Option<&Lane>, env: &Env,
 }
 
 /// Writes lanes of a result.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+#[inline(always)]
 pub fn place(to: &mut Lane, from: &Lane, lanes: u32, put: Put) {
     match put {
         Put::Whole if lanes == u32::MAX => *to = *from,
@@ -357,8 +358,15 @@ fn masks(w: &mut Wave, cx: &mut Context<'_>, v: &Valu, mask: u64, lost: u64) {
 }
 
 /// Runs two operations at once: both read before either writes.
+#[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 pub fn pair(w: &mut Wave, cx: &mut Context<'_>, pair: &Pair) {
+    pair_any(w, cx, pair);
+}
+
+/// As `changing_any`.
+#[inline(always)]
+fn pair_any(w: &mut Wave, cx: &mut Context<'_>, pair: &Pair) {
     let Pair { ops: [x, y], illegal } = pair;
     for v in [x, y] {
         waits(w, cx, v);
@@ -372,7 +380,7 @@ pub fn pair(w: &mut Wave, cx: &mut Context<'_>, pair: &Pair) {
         && !a.needs_mask
         && !b.needs_mask
     {
-        simple::pair(w, cx, pair, a, b);
+        simple::pair(w, pair, a, b);
         return;
     }
     let exec = w.exec();
@@ -382,7 +390,7 @@ pub fn pair(w: &mut Wave, cx: &mut Context<'_>, pair: &Pair) {
         let carry = v.mask_in.map_or(0, |first| w.mask(first));
         lost[at] = track(w, cx, v, carry);
         for (half, result) in results[at].iter_mut().enumerate().take(w.halves) {
-            let env = environment(w.mode, cx, v, carry, half);
+            let env = environment(w.mode, v, carry, half);
             let mut out = [[0; 32]; 2];
             compute(w, v, half, None, &env, &mut out, &mut 0);
             finish(w.mode, v, &mut out);

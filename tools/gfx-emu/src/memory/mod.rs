@@ -70,6 +70,22 @@ impl Allocation {
         unsafe { self.mapping.start().add(at as usize).cast::<u32>().read_unaligned() }
     }
 
+    /// Two bytes at an offset, which must lie inside.
+    #[inline]
+    pub fn short(&self, at: u64) -> u16 {
+        debug_assert!(at + 2 <= self.len());
+        // SAFETY: callers have found the range inside.
+        unsafe { self.mapping.start().add(at as usize).cast::<u16>().read_unaligned() }
+    }
+
+    /// The byte at an offset, which must lie inside.
+    #[inline]
+    pub fn byte(&self, at: u64) -> u8 {
+        debug_assert!(at < self.len());
+        // SAFETY: callers have found it inside.
+        unsafe { self.mapping.start().add(at as usize).read() }
+    }
+
     /// Writes the word at an offset, which must lie inside.
     #[inline]
     pub fn set_word(&self, at: u64, value: u32) {

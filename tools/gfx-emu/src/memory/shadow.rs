@@ -57,6 +57,12 @@ impl Written {
         });
     }
 
+    /// Whether all bytes are known to be written.
+    #[inline(always)]
+    pub fn is_whole(&self) -> bool {
+        self.all.load(Relaxed)
+    }
+
     /// Whether all these bytes were written.
     pub fn is(&self, at: usize, len: usize) -> bool {
         self.all.load(Relaxed) || self.each(at, len, |word, mask| word.load(Relaxed) & mask == mask)
@@ -174,6 +180,45 @@ impl Accesses {
             self.tag(tag).store(0, Relaxed);
         }
         self.launch(block).store(launch, Relaxed);
+    }
+
+    /// Notes an access to some bytes if it races with none; whether that is so.
+    #[inline(always)]
+    pub fn note_clean(&self, at: usize, len: usize, write: bool, who: Accessor) -> bool {
+        let (first, end) = (at.div_ceil(4), (at + len) / 4);
+        if first >= end {
+            return true;
+        }
+        for block in first / WORDS..=(end - 1) / WORDS {
+            if self.launch(block).load(Relaxed) != who.launch {
+                self.renew(block, who.launch);
+            }
+        }
+        let races = |tag: &AtomicU32| {
+            let tag = tag.load(Relaxed);
+            tag != 0 && Tag(tag).races(who.tag, who.late, who.acquired)
+        };
+        let tags = self.pairs(first, end);
+        for [writer, reader] in tags {
+            if races(writer) || (write && races(reader)) {
+                return false;
+            }
+        }
+        for [writer, reader] in tags {
+            let mine = if write { writer } else { reader };
+            if mine.load(Relaxed) != who.tag.0 {
+                mine.store(who.tag.0, Relaxed);
+            }
+        }
+        true
+    }
+
+    /// The tags of words, the writer's and the reader's.
+    #[inline(always)]
+    fn pairs(&self, first: usize, end: usize) -> &[[AtomicU32; 2]] {
+        assert!(first <= end && end * 8 <= self.tags.len(), "tags");
+        // SAFETY: inside the mapping, aligned, and only ever accessed as atomics.
+        unsafe { std::slice::from_raw_parts(self.tags.start().cast::<[AtomicU32; 2]>().add(first), end - first) }
     }
 
     /// Notes an access to some bytes, and says whether it races with an earlier one: with a write, or a read.

@@ -1,6 +1,7 @@
 //! What instructions reach beside their wave: memory, LDS, the launch, and where faults are reported.
 
 use super::wave::{Wave, each};
+use crate::check::banks::Patterns;
 use crate::check::lds::LdsShadow;
 use crate::decode::{Code, Counter, Registers};
 use crate::exec::Next;
@@ -25,7 +26,6 @@ pub struct Launch {
     pub check: bool,
     pub number: u32,
     pub generation: hrx_compiler::hsaco::Generation,
-    pub fnuz: bool,
     /// Registers that the kernel descriptor asks for.
     pub registers: Registers,
     /// Whether any instruction names others.
@@ -63,6 +63,8 @@ pub struct Context<'a> {
     pub linear: u64,
     pub reports: Reports,
     pub counters: Counters,
+    /// How many more, or fewer, times an instruction is executed than the one before it.
+    visits: Vec<i64>,
     /// The allocation that was accessed last.
     pub last: usize,
     /// The instruction.
@@ -72,6 +74,8 @@ pub struct Context<'a> {
     pub waves: u32,
     /// Why an instruction could not be executed.
     pub trouble: String,
+    /// Bank conflicts.
+    pub patterns: Patterns,
     /// Room for matrix products.
     pub tiles: crate::exec::matrix::Tiles,
 }
@@ -90,13 +94,32 @@ impl<'a> Context<'a> {
             linear: 0,
             reports: Reports::new(),
             counters: Counters::default(),
+            visits: vec![0; launch.code.insts.len() + 1],
             last: 0,
             pc: 0,
             wave: 0,
             waves: 0,
             trouble: String::new(),
+            patterns: Patterns::new(launch.code.insts.len()),
             tiles: Default::default(),
         }
+    }
+
+    /// Counts instructions that were executed one after the other.
+    #[inline(always)]
+    pub fn visited(&mut self, start: usize, end: usize) {
+        self.visits[start] += 1;
+        self.visits[end] -= 1;
+    }
+
+    /// Adds what was visited to the counts of classes.
+    pub fn count_visits(&mut self) {
+        let mut times = 0;
+        for (inst, change) in self.launch.code.insts.iter().zip(&mut self.visits) {
+            times += std::mem::take(change);
+            self.counters.issued[inst.class as usize] += times as u64;
+        }
+        self.visits.fill(0);
     }
 
     /// Ends the launch with an error.
@@ -222,6 +245,25 @@ impl<'a> Context<'a> {
             }
         }
         self.find_slow(address, bytes, lane)
+    }
+
+    /// The allocation that all of some bytes lie in, and where; nothing is reported.
+    #[inline(always)]
+    pub fn around(&mut self, address: u64, bytes: u64) -> Option<(&'a Allocation, u64)> {
+        let launch: &'a Launch = self.launch;
+        let table = &launch.table;
+        let holds = |index: usize| {
+            let found = table.get(index)?;
+            let at = address.wrapping_sub(found.address());
+            (at < found.len() && bytes <= found.len() - at && !found.is_freed()).then_some((&**found, at))
+        };
+        if let Some(found) = holds(self.last) {
+            return Some(found);
+        }
+        let index = find(table, address)?;
+        let found = holds(index)?;
+        self.last = index;
+        Some(found)
     }
 
     #[cold]

@@ -70,15 +70,29 @@ impl Entry<'_> {
         self.descriptor.rsrc1 >> 12 & 0xff | clamp | ieee | overflow
     }
 
-    /// Sets a wave up.
-    pub fn start(&self, w: &mut Wave, number: u32, workgroup: [u32; 3]) {
+    /// Sets the waves of a workgroup up.
+    pub fn start(&self, waves: &mut [Wave], workgroup: [u32; 3]) {
+        let Some((first, others)) = waves.split_first_mut() else { return };
+        self.start_one(first, 0);
+        first.mode = self.mode();
+        self.scalars(first, workgroup);
+        for (w, number) in others.iter_mut().zip(1..) {
+            self.start_one(w, number);
+            w.mode = first.mode;
+            // All have the same scalars but for EXEC, which the start has set.
+            let exec = w.exec();
+            (w.s, w.unknown_s) = (first.s, first.unknown_s);
+            w.set_exec(exec);
+        }
+    }
+
+    fn start_one(&self, w: &mut Wave, number: u32) {
         w.reset(number, self.scratch);
         w.pc = self.first;
         let first = number * self.wave;
         let count = (self.items() - first).min(self.wave);
         w.started = u64::MAX >> (64 - count);
         w.set_exec(w.started);
-        w.mode = self.mode();
         let high = scalar::SHARED_BASE as usize;
         w.s[high + 1] = SHARED_APERTURE;
         w.s[high + 3] = PRIVATE_APERTURE;
@@ -86,7 +100,6 @@ impl Entry<'_> {
         w.s[high + 5] = SHARED_APERTURE;
         w.s[high + 6] = u32::MAX;
         w.s[high + 7] = PRIVATE_APERTURE;
-        self.scalars(w, workgroup);
         self.items_of(w, first);
     }
 

@@ -2,13 +2,14 @@
 
 mod context;
 mod entry;
+mod pending;
 mod wave;
 
 pub use context::{Between, Context, Launch, PRIVATE_APERTURE, SHARED_APERTURE};
 pub use entry::Entry;
 pub use wave::{State, Wave, each};
 
-use crate::exec::{Next, step};
+use crate::exec::{Next, step, stretch};
 use crate::random::Random;
 use crate::report::{Counters, Kind, Report, Run};
 use crate::{Error, Options};
@@ -107,6 +108,7 @@ impl Job<'_> {
                 }
             }
         }
+        cx.count_visits();
         let mut done = shared.done.lock().unwrap_or_else(|e| e.into_inner());
         done.0.push(Outcome { reports: cx.reports, counters: cx.counters });
     }
@@ -123,9 +125,7 @@ impl Job<'_> {
         cx.shadow.reset();
         cx.counters.workgroups += 1;
         cx.counters.waves += waves.len() as u64;
-        for (number, wave) in waves.iter_mut().enumerate() {
-            self.entry.start(wave, number as u32, cx.workgroup);
-        }
+        self.entry.start(waves, cx.workgroup);
         let mut random = Random::new(self.options.seed ^ linear.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let mut order: Vec<usize> = (0..waves.len()).collect();
         let mut executed = 0;
@@ -170,30 +170,48 @@ impl Job<'_> {
         let beyond = self.launch.beyond;
         let mut left = most;
         let mut pc = w.pc;
+        // Where the instructions started that were executed one after the other up to here.
+        let mut start = pc;
         while left > 0 {
             let Some(inst) = code.insts.get(pc) else {
                 return Err(self.unknown(pc, "execution runs beyond the code".into()));
             };
+            if inst.stretch.rest > 0 && !beyond && stretch::is_free(w, cx, inst, &code.stretches) {
+                let count = left.min(inst.stretch.rest.into());
+                let end = pc + count as usize;
+                stretch::run(w, code.stretches.between(inst, code.insts.get(end)), &code.stretches.prepares);
+                left -= count;
+                pc = end;
+                continue;
+            }
             cx.pc = pc;
             if beyond {
                 cx.counted(inst.needs);
             }
-            cx.counters.issued[inst.class as usize] += 1;
             left -= 1;
-            match step(w, cx, inst) {
-                Next::Follows => pc += 1,
-                Next::Jump(to) => pc = to as usize,
-                Next::Blocked => {
-                    pc += 1;
+            let next = step(w, cx, inst);
+            pc += 1;
+            match next {
+                Next::Follows => {}
+                Next::Jump(to) => {
+                    cx.visited(start, pc);
+                    pc = to as usize;
+                    start = pc;
+                }
+                Next::Blocked => break,
+                Next::Ended => {
+                    cx.visited(start, pc);
+                    pc -= 1;
+                    start = pc;
                     break;
                 }
-                Next::Ended => break,
                 Next::Unknown => {
                     let reason = std::mem::take(&mut cx.trouble);
-                    return Err(self.unknown(pc, reason));
+                    return Err(self.unknown(cx.pc, reason));
                 }
             }
         }
+        cx.visited(start, pc);
         w.pc = pc;
         w.executed += most - left;
         Ok(most - left)

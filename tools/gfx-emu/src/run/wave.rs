@@ -1,6 +1,7 @@
 //! The state of a wave.
 
-use crate::decode::{ACCUMULATORS, CONSTANTS, COUNTERS, Code, Counter, scalar};
+use super::pending::Pending;
+use crate::decode::{ACCUMULATORS, CONSTANTS, Code, scalar};
 use crate::exec::valu::Lane;
 
 /// Where a wave stands.
@@ -12,98 +13,6 @@ pub enum State {
     /// Waits for others to signal.
     Split(usize),
     Ended,
-}
-
-/// Loads that are on their way, as code must think of them: their results are there at once, but not to be used.
-#[derive(Debug)]
-pub struct Pending {
-    /// How many operations were issued and how many of them are certainly done, by counter.
-    pub issued: [u32; COUNTERS],
-    pub done: [u32; COUNTERS],
-    /// The last of each counter that loads registers.
-    last: [u32; COUNTERS],
-    /// Whether one of those is not done.
-    any: bool,
-    /// For each register, counter and number of the last operation that loads it; none is 0.
-    vectors: Box<[u32]>,
-    scalars: [u32; scalar::ALL],
-}
-
-/// Bits of an entry that number operations.
-const NUMBER: u32 = (1 << 30) - 1;
-
-impl Pending {
-    fn new(registers: usize) -> Pending {
-        Pending {
-            issued: [0; COUNTERS],
-            done: [0; COUNTERS],
-            last: [0; COUNTERS],
-            any: false,
-            vectors: vec![0; registers].into(),
-            scalars: [0; scalar::ALL],
-        }
-    }
-
-    /// Whether anything is on its way to registers.
-    #[inline(always)]
-    pub fn any(&self) -> bool {
-        self.any
-    }
-
-    fn loads(&mut self, operation: u32) {
-        self.last[(operation >> 30) as usize] = operation & NUMBER;
-        self.any = true;
-    }
-
-    /// Counts an operation; its number.
-    pub fn issue(&mut self, counter: Counter) -> u32 {
-        self.issued[counter as usize] += 1;
-        (counter as u32) << 30 | self.issued[counter as usize] & NUMBER
-    }
-
-    /// The counter of what loads a register, if it is not done.
-    fn of(&self, entry: u32) -> Option<Counter> {
-        let counter = [Counter::Load, Counter::Store, Counter::Lds, Counter::Scalar][(entry >> 30) as usize];
-        (entry & NUMBER > self.done[counter as usize]).then_some(counter)
-    }
-
-    /// Whether registers are loaded that nobody has waited for.
-    pub fn vector(&self, first: u16, count: u16) -> Option<(u16, Counter)> {
-        let range = first as usize..(first + count) as usize;
-        let entries = self.vectors.get(range)?;
-        entries.iter().zip(first..).find_map(|(&e, r)| if e == 0 { None } else { Some((r, self.of(e)?)) })
-    }
-
-    /// The same of scalar registers.
-    pub fn scalar(&self, first: u16, count: u16) -> Option<(u16, Counter)> {
-        let entries = self.scalars.get(first as usize..(first + count) as usize)?;
-        entries.iter().zip(first..).find_map(|(&e, r)| if e == 0 { None } else { Some((r, self.of(e)?)) })
-    }
-
-    /// Notes what loads registers.
-    pub fn load_vector(&mut self, first: u16, count: u16, operation: u32) {
-        self.loads(operation);
-        self.vectors[first as usize..(first + count) as usize].fill(operation);
-    }
-
-    /// Notes what loads scalar registers.
-    pub fn load_scalar(&mut self, first: u16, count: u16, operation: u32) {
-        self.loads(operation);
-        self.scalars[first as usize..(first + count) as usize].fill(operation);
-    }
-
-    /// A wait until at most so many operations of a counter remain; whether there were more.
-    pub fn wait(&mut self, counter: Counter, left: u32) -> bool {
-        let at = counter as usize;
-        let outstanding = self.issued[at] - self.done[at];
-        // Scalar loads come back in any order.
-        if counter == Counter::Scalar && left > 0 {
-            return false;
-        }
-        self.done[at] = self.done[at].max(self.issued[at].saturating_sub(left));
-        self.any = self.last.iter().zip(&self.done).any(|(last, done)| last > done);
-        outstanding > left
-    }
 }
 
 /// Places for operands that are not registers as they are.
@@ -204,7 +113,7 @@ impl Wave {
         self.scratch.resize(lanes * scratch_bytes as usize, 0);
         self.scratch_written.clear();
         self.scratch_written.resize(lanes * scratch_bytes as usize, false);
-        self.pending = Pending::new(self.registers);
+        self.pending.reset();
         self.signalled = 0;
         self.acquired = false;
         self.executed = 0;

@@ -1,9 +1,11 @@
 //! Matrix products: fragments gathered to whole tiles, multiplied, and scattered again.
 
 pub mod form;
+mod lined;
 pub mod step;
 
 pub use form::{Broadcast, Element, Form, Place};
+pub use lined::Lines;
 
 use super::number::{bf16, from_f8, half, to_bf16, to_half};
 use crate::decode::{Reg, VSrc};
@@ -12,6 +14,8 @@ use crate::decode::{Reg, VSrc};
 #[derive(Clone, Debug)]
 pub struct Product {
     pub form: Form,
+    /// Where its registers hold lines of elements.
+    pub lines: Option<Lines>,
     pub dst: u16,
     pub a: u16,
     pub b: u16,
@@ -57,28 +61,85 @@ fn short(x: f32) -> f32 {
     f32::from_bits(bits.wrapping_add(0xfff + (bits >> 13 & 1)) & !0x1fff)
 }
 
+/// Where elements are in their words.
+#[derive(Clone, Copy)]
+struct Field {
+    shift: u32,
+    mask: u32,
+}
+
+impl Field {
+    /// Whole words, or what was taken out of them.
+    const ALL: Field = Field { shift: 0, mask: u32::MAX };
+
+    fn new(shift: u8, bits: u32) -> Field {
+        Field { shift: shift.into(), mask: u32::MAX >> (32 - bits) }
+    }
+
+    #[inline(always)]
+    fn of(self, word: u32) -> u32 {
+        word >> (self.shift & 31) & self.mask
+    }
+}
+
 /// The values of elements.
 #[inline(always)]
-fn floats(bits: &[u32], ty: Element, fnuz: bool, neg: bool, to: &mut Vec<f32>) {
-    to.clear();
+fn fractions(words: &[u32], at: Field, ty: Element, fnuz: bool, neg: bool, to: &mut [f32]) {
     match ty {
-        Element::F16 => to.extend(bits.iter().map(|&b| half(b))),
-        Element::Bf16 => to.extend(bits.iter().map(|&b| bf16(b))),
-        Element::Fp8 => to.extend(bits.iter().map(|&b| from_f8(b, 4, fnuz))),
-        Element::Bf8 => to.extend(bits.iter().map(|&b| from_f8(b, 5, fnuz))),
-        Element::Xf32 => to.extend(bits.iter().map(|&b| short(f32::from_bits(b)))),
-        _ => to.extend(bits.iter().map(|&b| f32::from_bits(b))),
+        Element::F16 => set(words, to, |w| half(at.of(w))),
+        Element::Bf16 => set(words, to, |w| bf16(at.of(w))),
+        Element::Fp8 => set(words, to, |w| from_f8(at.of(w), 4, fnuz)),
+        Element::Bf8 => set(words, to, |w| from_f8(at.of(w), 5, fnuz)),
+        Element::Xf32 => set(words, to, |w| short(f32::from_bits(w))),
+        _ => set(words, to, f32::from_bits),
     }
     if neg {
         to.iter_mut().for_each(|x| *x = -*x);
     }
 }
 
-fn wholes(bits: &[u32], ty: Element, signed: bool, to: &mut Vec<i32>) {
+/// The same of whole numbers.
+#[inline(always)]
+fn wholes(words: &[u32], at: Field, ty: Element, signed: bool, to: &mut [i32]) {
     let shift = 32 - ty.bits();
-    let signed = signed || ty == Element::I8;
-    to.clear();
-    to.extend(bits.iter().map(|&b| if signed { (b << shift) as i32 >> shift } else { b as i32 }));
+    if signed || ty == Element::I8 {
+        set(words, to, |w| (at.of(w) << shift) as i32 >> shift);
+    } else {
+        set(words, to, |w| at.of(w) as i32);
+    }
+}
+
+/// The bits of sums.
+#[inline(always)]
+fn rounded(sums: &[f32], ty: Element, to: &mut [u32]) {
+    match ty {
+        Element::F16 => set(sums, to, to_half),
+        Element::Bf16 => set(sums, to, to_bf16),
+        _ => set(sums, to, f32::to_bits),
+    }
+}
+
+/// A sum of whole numbers and what it is added to.
+#[inline(always)]
+fn added(sum: i32, c: i32, clamp: bool) -> i32 {
+    if clamp { sum.saturating_add(c) } else { sum.wrapping_add(c) }
+}
+
+/// Applies something to each element; the compiler makes vector code of eight at a time, which may not be where others are.
+#[inline(always)]
+fn set<T: Copy, U: Copy + Default>(from: &[T], to: &mut [U], f: impl Fn(T) -> U) {
+    let (eights, rest) = from.as_chunks::<8>();
+    let (to_eights, to_rest) = to.as_chunks_mut::<8>();
+    for (to, &from) in to_eights.iter_mut().zip(eights) {
+        let mut all = [U::default(); 8];
+        for (to, from) in all.iter_mut().zip(from) {
+            *to = f(from);
+        }
+        *to = all;
+    }
+    for (to, &from) in to_rest.iter_mut().zip(rest) {
+        *to = f(from);
+    }
 }
 
 /// Room for tiles, kept from one product to the next.
@@ -90,11 +151,20 @@ pub struct Tiles {
     sums: Vec<f32>,
     whole: [Vec<i32>; 3],
     results: Vec<u32>,
+    lined: lined::Room,
 }
 
 /// Multiplies on a wave's registers, all of them in one slice.
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 pub fn multiply(p: &Product, file: &mut [u32], tiles: &mut Tiles) {
+    match &p.lines {
+        Some(lines) => lined::multiply(p, lines, file, &mut tiles.lined),
+        None => multiply_any(p, file, tiles),
+    }
+}
+
+/// The same wherever elements are.
+fn multiply_any(p: &Product, file: &mut [u32], tiles: &mut Tiles) {
     let form = &p.form;
     let [ta, tb, acc] = form.types;
     if acc == Element::F64 {
@@ -103,7 +173,7 @@ pub fn multiply(p: &Product, file: &mut [u32], tiles: &mut Tiles) {
     }
     let part = |first: u16| first as usize * form.wave;
     let count = form.result.len();
-    let Tiles { bits, a, b, sums, whole, results } = tiles;
+    let Tiles { bits, a, b, sums, whole, results, .. } = tiles;
     let start = |to: &mut Vec<u32>| match p.c {
         Acc::K(value) => {
             to.clear();
@@ -115,24 +185,28 @@ pub fn multiply(p: &Product, file: &mut [u32], tiles: &mut Tiles) {
     if acc == Element::I32 {
         let [x, y, sums] = whole;
         gather(&file[part(p.a)..], &form.a, ta.bits(), bits);
-        wholes(bits, ta, p.signed[0], x);
+        x.resize(bits.len(), 0);
+        wholes(bits, Field::ALL, ta, p.signed[0], x);
         spread(p, file, x);
         gather(&file[part(p.b)..], &form.b, tb.bits(), bits);
-        wholes(bits, tb, p.signed[1], y);
+        y.resize(bits.len(), 0);
+        wholes(bits, Field::ALL, tb, p.signed[1], y);
         sums.clear();
         sums.resize(count, 0);
         accumulate(x, y, sums, form, |x, y, sum| x.wrapping_mul(y).wrapping_add(sum));
         start(bits);
-        let add = if p.clamp { i32::saturating_add } else { i32::wrapping_add };
-        results.extend(sums.iter().zip(&*bits).map(|(&sum, &c)| add(sum, c as i32) as u32));
+        results.extend(sums.iter().zip(&*bits).map(|(&sum, &c)| added(sum, c as i32, p.clamp) as u32));
     } else {
         gather(&file[part(p.a)..], &form.a, ta.bits(), bits);
-        floats(bits, ta, p.fnuz, p.neg[0], a);
+        a.resize(bits.len(), 0.0);
+        fractions(bits, Field::ALL, ta, p.fnuz, p.neg[0], a);
         spread(p, file, a);
         gather(&file[part(p.b)..], &form.b, tb.bits(), bits);
-        floats(bits, tb, p.fnuz, p.neg[1], b);
+        b.resize(bits.len(), 0.0);
+        fractions(bits, Field::ALL, tb, p.fnuz, p.neg[1], b);
         start(bits);
-        floats(bits, acc, false, false, sums);
+        sums.resize(bits.len(), 0.0);
+        fractions(bits, Field::ALL, acc, false, false, sums);
         if p.abs {
             sums.iter_mut().for_each(|x| *x = x.abs());
         }
@@ -140,11 +214,8 @@ pub fn multiply(p: &Product, file: &mut [u32], tiles: &mut Tiles) {
             sums.iter_mut().for_each(|x| *x = -*x);
         }
         accumulate(a, b, sums, form, |x, y, sum| x.mul_add(y, sum));
-        match acc {
-            Element::F16 => results.extend(sums.iter().map(|&x| to_half(x))),
-            Element::Bf16 => results.extend(sums.iter().map(|&x| to_bf16(x))),
-            _ => results.extend(sums.iter().map(|x| x.to_bits())),
-        }
+        results.resize(sums.len(), 0);
+        rounded(sums, acc, results);
     }
     let to = &mut file[part(p.dst)..];
     let mask = u32::MAX >> (32 - acc.bits());
@@ -194,56 +265,17 @@ fn multiply_wide(p: &Product, file: &mut [u32]) {
 }
 
 /// Adds the products of rows of A and of B to sums, in the order of k.
-#[inline(always)]
-fn accumulate<T: Copy + Default>(a: &[T], b: &[T], sums: &mut [T], form: &Form, fma: impl Fn(T, T, T) -> T + Copy) {
+fn accumulate<T: Copy>(a: &[T], b: &[T], sums: &mut [T], form: &Form, fma: impl Fn(T, T, T) -> T) {
     let Form { m, n, k, .. } = *form;
     let blocks = a.chunks_exact(m * k).zip(b.chunks_exact(k * n)).zip(sums.chunks_exact_mut(m * n));
     for ((a, b), sums) in blocks {
-        accumulate_block(a, b, sums, [m, n, k], fma);
-    }
-}
-
-#[inline(always)]
-fn accumulate_block<T: Copy + Default>(
-    a: &[T],
-    b: &[T],
-    sums: &mut [T],
-    [m, n, k]: [usize; 3],
-    fma: impl Fn(T, T, T) -> T + Copy,
-) {
-    match n {
-        16 => accumulate_wide::<T, 16>(a, b, sums, [m, k], fma),
-        32 => accumulate_wide::<T, 32>(a, b, sums, [m, k], fma),
-        _ => {
-            for (row, sums) in sums.chunks_exact_mut(n).enumerate().take(m) {
-                for at in 0..k {
-                    for (sum, &y) in sums.iter_mut().zip(&b[at * n..][..n]) {
-                        *sum = fma(a[row * k + at], y, *sum);
-                    }
+        for (a, sums) in a.chunks_exact(k).zip(sums.chunks_exact_mut(n)) {
+            for (&x, b) in a.iter().zip(b.chunks_exact(n)) {
+                for (sum, &y) in sums.iter_mut().zip(b) {
+                    *sum = fma(x, y, *sum);
                 }
             }
         }
-    }
-}
-
-/// As [`accumulate`], for so many columns: a row of sums stays in registers.
-#[inline(always)]
-fn accumulate_wide<T: Copy + Default, const N: usize>(
-    a: &[T],
-    b: &[T],
-    sums: &mut [T],
-    [m, k]: [usize; 2],
-    fma: impl Fn(T, T, T) -> T,
-) {
-    for (row, sums) in sums.chunks_exact_mut(N).enumerate().take(m) {
-        let mut all = [T::default(); N];
-        all.copy_from_slice(sums);
-        for (x, y) in a[row * k..][..k].iter().zip(b.chunks_exact(N)) {
-            for column in 0..N {
-                all[column] = fma(*x, y[column], all[column]);
-            }
-        }
-        sums.copy_from_slice(&all);
     }
 }
 

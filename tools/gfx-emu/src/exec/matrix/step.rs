@@ -8,17 +8,15 @@ use crate::run::{Context, Wave};
 #[inline(never)]
 pub fn run(w: &mut Wave, cx: &mut Context<'_>, p: &Product) {
     let [a, b, result] = p.form.registers;
-    let mut sources = vec![(p.a, a), (p.b, b)];
-    sources.extend(p.index.map(|register| (register, 1)));
-    if let Acc::V(c) = p.c {
-        sources.push((c, result));
-    }
+    let c = if let Acc::V(c) = p.c { (c, result) } else { (p.a, 0) };
+    let index = p.index.map_or((p.a, 0), |register| (register, 1));
     let mut lost = false;
     let all = if w.halves == 1 { u64::from(u32::MAX) } else { u64::MAX };
     if cx.check() {
-        for &(first, count) in &sources {
+        for (first, count) in [(p.a, a), (p.b, b), index, c] {
             cx.waited(w, first, count);
-            lost |= (first..first + count).any(|r| w.unknown_v[r as usize] & all != 0);
+            let unknown = w.unknown_v[first as usize..][..count as usize].iter().fold(0, |lost, u| lost | u);
+            lost |= unknown & all != 0;
         }
         cx.waited(w, p.dst, result);
         if w.exec() != all {
@@ -32,7 +30,5 @@ pub fn run(w: &mut Wave, cx: &mut Context<'_>, p: &Product) {
     let file = w.v.as_flattened_mut();
     // SAFETY: whoever makes a `Gpu` has looked that the CPU has the features that it is compiled for.
     unsafe { multiply(p, file, &mut cx.tiles) };
-    for r in p.dst..p.dst + result {
-        w.unknown_v[r as usize] = if lost { u64::MAX } else { 0 };
-    }
+    w.unknown_v[p.dst as usize..][..result as usize].fill(if lost { u64::MAX } else { 0 });
 }

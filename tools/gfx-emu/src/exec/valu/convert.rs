@@ -1,6 +1,6 @@
 //! Conversions. Rust's from fractions to whole numbers saturate and make zero of NaN, as the hardware's do.
 
-use super::{Add, get, has_mask, put, row, ty};
+use super::{Add, get, has_mask, plain, put, row, ty};
 use crate::exec::number::{bf16, double_to_half, from_f8, half, to_bf16, to_f8, to_half, to_half_toward_zero};
 
 /// A fraction in [-1, 1] as a whole number up to `most`.
@@ -25,17 +25,17 @@ fn with_byte(word: u32, at: u32, byte: u32) -> u32 {
 }
 
 pub fn rows(add: Add<'_>) {
-    add("v_cvt_f32_i32", row!(F(I a) a as f32));
-    add("v_cvt_f32_u32", row!(F(W a) a as f32));
+    add("v_cvt_f32_i32", plain!(F(I a) a as f32));
+    add("v_cvt_f32_u32", plain!(F(W a) a as f32));
     add("v_cvt_i32_f32", row!(I(F a) a as i32));
     add("v_cvt_u32_f32", row!(W(F a) a as u32));
-    add("v_cvt_f32_ubyte0", row!(F(W a) (a & 0xff) as f32));
-    add("v_cvt_f32_ubyte1", row!(F(W a) (a >> 8 & 0xff) as f32));
-    add("v_cvt_f32_ubyte2", row!(F(W a) (a >> 16 & 0xff) as f32));
-    add("v_cvt_f32_ubyte3", row!(F(W a) (a >> 24) as f32));
+    add("v_cvt_f32_ubyte0", plain!(F(W a) (a & 0xff) as f32));
+    add("v_cvt_f32_ubyte1", plain!(F(W a) (a >> 8 & 0xff) as f32));
+    add("v_cvt_f32_ubyte2", plain!(F(W a) (a >> 16 & 0xff) as f32));
+    add("v_cvt_f32_ubyte3", plain!(F(W a) (a >> 24) as f32));
     add("v_cvt_f16_f32", row!(H(F a) a).clears().arithmetic());
-    add("v_cvt_f32_f16", row!(F(H a) a).arithmetic());
-    add("v_cvt_f32_bf16", row!(F(B a) a));
+    add("v_cvt_f32_f16", plain!(F(H a) a).arithmetic());
+    add("v_cvt_f32_bf16", plain!(F(B a) a));
     add("v_cvt_f64_f32", row!(FD(F a) f64::from(a)).arithmetic());
     add("v_cvt_f32_f64", row!(F(FD a) narrow(a)).arithmetic());
     add("v_cvt_f64_i32", row!(FD(I a) f64::from(a)));
@@ -46,15 +46,15 @@ pub fn rows(add: Add<'_>) {
     add("v_cvt_f16_i16", row!(H(I16 a) f32::from(a)).clears());
     add("v_cvt_u16_f16", row!(U16(H a) u32::from(a as u16)).clears());
     add("v_cvt_i16_f16", row!(I16(H a) a as i16).clears());
-    add("v_cvt_i32_i16", row!(I(I16 a) i32::from(a)));
-    add("v_cvt_u32_u16", row!(W(U16 a) a));
+    add("v_cvt_i32_i16", plain!(I(I16 a) i32::from(a)));
+    add("v_cvt_u32_u16", plain!(W(U16 a) a));
     for name in ["v_cvt_rpi_i32_f32", "v_cvt_nearest_i32_f32"] {
         add(name, row!(I(F a) (f64::from(a) + 0.5).floor() as i32));
     }
     for name in ["v_cvt_flr_i32_f32", "v_cvt_floor_i32_f32"] {
         add(name, row!(I(F a) a.floor() as i32).arithmetic());
     }
-    add("v_cvt_off_f32_i4", row!(F(W a) ((a << 28) as i32 >> 28) as f32 / 16.0));
+    add("v_cvt_off_f32_i4", plain!(F(W a) ((a << 28) as i32 >> 28) as f32 / 16.0));
     for name in ["v_cvt_pkrtz_f16_f32", "v_cvt_pk_rtz_f16_f32"] {
         add(name, row!(W(F a, F b) pair(to_half_toward_zero(a), to_half_toward_zero(b))).arithmetic());
     }

@@ -1,6 +1,6 @@
 //! Dot products in a lane. What is summed in binary32 is summed in order, from the low end up.
 
-use super::{Add, Env, get, has_mask, put, row, ty};
+use super::{Add, Env, get, has_mask, plain, put, row, ty};
 use crate::exec::number::{bf16, from_f8, half, to_bf16, to_half};
 
 /// The value of so many bits, signed or not.
@@ -47,24 +47,24 @@ fn small(env: &Env, a: u32, b: u32, c: f32, exponents: [u32; 2]) -> f32 {
 }
 
 pub fn rows(add: Add<'_>) {
-    let i8s = row!([env] W(W a, W b, W c) whole(env, a, b, c, 8, [true; 2], true));
+    let i8s = plain!([env] W(W a, W b, W c) whole(env, a, b, c, 8, [true; 2], true));
     add("v_dot4_i32_i8", i8s);
     add("v_dot4c_i32_i8", i8s.accumulates());
-    add("v_dot4_u32_u8", row!([env] W(W a, W b, W c) whole(env, a, b, c, 8, [false; 2], false)));
-    add("v_dot4_i32_iu8", row!([env] W(W a, W b, W c) whole(env, a, b, c, 8, [env.signed[0], env.signed[1]], true)));
-    let i4s = row!([env] W(W a, W b, W c) whole(env, a, b, c, 4, [true; 2], true));
+    add("v_dot4_u32_u8", plain!([env] W(W a, W b, W c) whole(env, a, b, c, 8, [false; 2], false)));
+    add("v_dot4_i32_iu8", plain!([env] W(W a, W b, W c) whole(env, a, b, c, 8, [env.signed[0], env.signed[1]], true)));
+    let i4s = plain!([env] W(W a, W b, W c) whole(env, a, b, c, 4, [true; 2], true));
     add("v_dot8_i32_i4", i4s);
     add("v_dot8c_i32_i4", i4s.accumulates());
-    add("v_dot8_u32_u4", row!([env] W(W a, W b, W c) whole(env, a, b, c, 4, [false; 2], false)));
-    add("v_dot8_i32_iu4", row!([env] W(W a, W b, W c) whole(env, a, b, c, 4, [env.signed[0], env.signed[1]], true)));
-    add("v_dot2_i32_i16", row!([env] W(P a, P b, W c) whole(env, a, b, c, 16, [true; 2], true)));
-    add("v_dot2c_i32_i16", row!([env] W(P a, P b, W c) whole(env, a, b, c, 16, [true; 2], true)).accumulates());
-    add("v_dot2_u32_u16", row!([env] W(P a, P b, W c) whole(env, a, b, c, 16, [false; 2], false)));
-    let f16s = row!(F(PH a, PH b, F c) halves(a, b, c));
+    add("v_dot8_u32_u4", plain!([env] W(W a, W b, W c) whole(env, a, b, c, 4, [false; 2], false)));
+    add("v_dot8_i32_iu4", plain!([env] W(W a, W b, W c) whole(env, a, b, c, 4, [env.signed[0], env.signed[1]], true)));
+    add("v_dot2_i32_i16", plain!([env] W(P a, P b, W c) whole(env, a, b, c, 16, [true; 2], true)));
+    add("v_dot2c_i32_i16", plain!([env] W(P a, P b, W c) whole(env, a, b, c, 16, [true; 2], true)).accumulates());
+    add("v_dot2_u32_u16", plain!([env] W(P a, P b, W c) whole(env, a, b, c, 16, [false; 2], false)));
+    let f16s = plain!(F(PH a, PH b, F c) halves(a, b, c));
     add("v_dot2_f32_f16", f16s);
     add("v_dot2c_f32_f16", f16s.accumulates());
     add("v_dot2acc_f32_f16", f16s.accumulates());
-    let bf16s = row!(F(PB a, PB b, F c) brains(a, b, c));
+    let bf16s = plain!(F(PB a, PB b, F c) brains(a, b, c));
     add("v_dot2_f32_bf16", bf16s);
     add("v_dot2c_f32_bf16", bf16s.accumulates());
     add("v_dot2acc_f32_bf16", bf16s.accumulates());

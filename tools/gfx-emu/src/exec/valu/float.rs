@@ -1,6 +1,6 @@
 //! binary32: sums, products, minima.
 
-use super::{Add, get, has_mask, put, row, ty};
+use super::{Add, get, has_mask, plain, put, row, ty};
 
 /// Whether a NaN is a signalling one.
 #[inline(always)]
@@ -81,19 +81,19 @@ pub fn legacy(a: f32, b: f32) -> f32 {
 }
 
 pub fn rows(add: Add<'_>) {
-    add("v_add_f32", row!(F(F a, F b) a + b).arithmetic());
-    add("v_sub_f32", row!(F(F a, F b) a - b).arithmetic());
-    add("v_subrev_f32", row!(F(F a, F b) b - a).arithmetic());
-    add("v_mul_f32", row!(F(F a, F b) a * b).arithmetic());
+    add("v_add_f32", plain!(F(F a, F b) a + b).arithmetic());
+    add("v_sub_f32", plain!(F(F a, F b) a - b).arithmetic());
+    add("v_subrev_f32", plain!(F(F a, F b) b - a).arithmetic());
+    add("v_mul_f32", plain!(F(F a, F b) a * b).arithmetic());
     add("v_mul_legacy_f32", row!(F(F a, F b) legacy(a, b)).arithmetic());
-    add("v_fma_f32", row!(F(F a, F b, F c) a.mul_add(b, c)).arithmetic());
-    add("v_fmac_f32", row!(F(F a, F b, F c) a.mul_add(b, c)).arithmetic().accumulates());
-    add("v_fmaak_f32", row!(F(F a, F b, F c) a.mul_add(b, c)).arithmetic());
-    add("v_fmamk_f32", row!(F(F a, F b, F c) a.mul_add(b, c)).arithmetic());
-    add("v_mad_f32", row!(F(F a, F b, F c) a * b + c).arithmetic());
-    add("v_mac_f32", row!(F(F a, F b, F c) a * b + c).arithmetic().accumulates());
-    add("v_madak_f32", row!(F(F a, F b, F c) a * b + c).arithmetic());
-    add("v_madmk_f32", row!(F(F a, F b, F c) a * b + c).arithmetic());
+    add("v_fma_f32", plain!(F(F a, F b, F c) a.mul_add(b, c)).arithmetic());
+    add("v_fmac_f32", plain!(F(F a, F b, F c) a.mul_add(b, c)).arithmetic().accumulates());
+    add("v_fmaak_f32", plain!(F(F a, F b, F c) a.mul_add(b, c)).arithmetic());
+    add("v_fmamk_f32", plain!(F(F a, F b, F c) a.mul_add(b, c)).arithmetic());
+    add("v_mad_f32", plain!(F(F a, F b, F c) a * b + c).arithmetic());
+    add("v_mac_f32", plain!(F(F a, F b, F c) a * b + c).arithmetic().accumulates());
+    add("v_madak_f32", plain!(F(F a, F b, F c) a * b + c).arithmetic());
+    add("v_madmk_f32", plain!(F(F a, F b, F c) a * b + c).arithmetic());
     add("v_mad_legacy_f32", row!(F(F a, F b, F c) legacy(a, b) + c).arithmetic());
     let legacy_fma = row!(F(F a, F b, F c) if a == 0.0 || b == 0.0 { c } else { a.mul_add(b, c) }).arithmetic();
     add("v_fma_legacy_f32", legacy_fma);
@@ -113,10 +113,10 @@ pub fn rows(add: Add<'_>) {
     add("v_minmax_f32", row!([env] F(F a, F b, F c) max(env.ieee, min(env.ieee, a, b), c)).arithmetic());
     add("v_maximumminimum_f32", row!(F(F a, F b, F c) minimum(maximum(a, b), c)).arithmetic());
     add("v_minimummaximum_f32", row!(F(F a, F b, F c) maximum(minimum(a, b), c)).arithmetic());
-    add("v_floor_f32", row!(F(F a) a.floor()).arithmetic());
-    add("v_ceil_f32", row!(F(F a) a.ceil()).arithmetic());
-    add("v_trunc_f32", row!(F(F a) a.trunc()).arithmetic());
-    add("v_rndne_f32", row!(F(F a) a.round_ties_even()).arithmetic());
+    add("v_floor_f32", plain!(F(F a) a.floor()).arithmetic());
+    add("v_ceil_f32", plain!(F(F a) a.ceil()).arithmetic());
+    add("v_trunc_f32", plain!(F(F a) a.trunc()).arithmetic());
+    add("v_rndne_f32", plain!(F(F a) a.round_ties_even()).arithmetic());
     // The largest number below one is as far as a fraction goes.
     let below_one = f32::from_bits(0x3f7f_ffff);
     debug_assert!(below_one < 1.0);
@@ -129,8 +129,8 @@ pub fn rows(add: Add<'_>) {
         .arithmetic(),
     );
     add("v_ldexp_f32", row!(F(F a, I b) super::special::scale(a, b)).arithmetic());
-    add("v_fma_mix_f32", row!(F(MX a, MX b, MX c) a.mul_add(b, c)).arithmetic());
-    add("v_mad_mix_f32", row!(F(MX a, MX b, MX c) a * b + c).arithmetic());
+    add("v_fma_mix_f32", plain!(F(MX a, MX b, MX c) a.mul_add(b, c)).arithmetic());
+    add("v_mad_mix_f32", plain!(F(MX a, MX b, MX c) a * b + c).arithmetic());
     for name in ["v_fma_mixlo_f16", "v_fma_mixhi_f16"] {
         // One rounding of the exact result to binary32, and one to binary16.
         add(name, row!(H(MX a, MX b, MX c) a.mul_add(b, c)).arithmetic());

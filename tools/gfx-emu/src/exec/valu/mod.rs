@@ -10,8 +10,11 @@ pub mod float;
 mod half;
 mod integer;
 mod packed;
+mod place;
 mod special;
 mod wide;
+
+pub use place::{InPlaceFn, Places};
 
 use crate::decode::Ty;
 use std::collections::HashMap;
@@ -50,6 +53,8 @@ pub type ValuFn = unsafe fn(&Env, &[&Lane; OPERANDS], &mut [Lane; 2], &mut u32);
 pub struct Row {
     /// The operation.
     pub f: ValuFn,
+    /// The same in place.
+    pub in_place: Option<InPlaceFn>,
     /// Its result.
     pub dst: Ty,
     /// Its sources.
@@ -251,6 +256,7 @@ macro_rules! row {
         }
         $crate::exec::valu::Row {
             f,
+            in_place: None,
             dst: ty!($d),
             src: &[$(ty!($t)),*],
             mask_out: has_mask!($d),
@@ -265,7 +271,31 @@ macro_rules! row {
     ($d:ident ($($t:ident $a:ident),*) $e:expr) => { row!([env, i] $d ($($t $a),*) $e) };
 }
 
-use {get, has_mask, put, row, ty};
+/// As `row`, for operations of few steps without decisions, of which the compiler makes vector code part by part: they
+/// are done in place as well.
+macro_rules! plain {
+    ([$env:ident] $d:ident ($($t:ident $a:ident),*) $e:expr) => {{
+        #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+        #[allow(unused_assignments, unused_mut, unused_variables)]
+        fn in_place($env: &$crate::exec::valu::Env, file: &mut [$crate::exec::valu::Lane], places: &$crate::exec::valu::Places) {
+            const PART: usize = 8;
+            for part in 0..32 / PART {
+                let s = places.take::<PART>(file, &[$(ty!($t)),*], part);
+                let mut out = [[0; PART]; 2];
+                for i in 0..PART {
+                    let mut k = 0;
+                    $(let $a = get!($t, s, k, i); k += 1;)*
+                    put!($d, out, i, $e, mask);
+                }
+                places.give(file, ty!($d).words(), part, &out);
+            }
+        }
+        $crate::exec::valu::Row { in_place: Some(in_place), ..row!([$env] $d ($($t $a),*) $e) }
+    }};
+    ($d:ident ($($t:ident $a:ident),*) $e:expr) => { plain!([env] $d ($($t $a),*) $e) };
+}
+
+use {get, has_mask, plain, put, row, ty};
 
 impl Row {
     const fn arithmetic(self) -> Row {

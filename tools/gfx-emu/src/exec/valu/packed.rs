@@ -1,7 +1,7 @@
 //! Two values of 16 bits in a register, or of 32 bits in two.
 
 use super::float::{max, maximum, min, minimum};
-use super::{Add, get, has_mask, put, row, ty};
+use super::{Add, get, has_mask, plain, put, row, ty};
 use crate::exec::number::{fma_half, half, to_half};
 
 #[inline(always)]
@@ -20,8 +20,8 @@ fn signed(a: u32, b: u32, f: impl Fn(i16, i16) -> i16) -> u32 {
 }
 
 pub fn rows(add: Add<'_>) {
-    add("v_pk_add_f16", row!(PH(PH a, PH b) halves(a, b, |x, y| x + y)).arithmetic());
-    add("v_pk_mul_f16", row!(PH(PH a, PH b) halves(a, b, |x, y| x * y)).arithmetic());
+    add("v_pk_add_f16", plain!(PH(PH a, PH b) halves(a, b, |x, y| x + y)).arithmetic());
+    add("v_pk_mul_f16", plain!(PH(PH a, PH b) halves(a, b, |x, y| x * y)).arithmetic());
     add("v_pk_max_f16", row!([env] PH(PH a, PH b) halves(a, b, |x, y| max(env.ieee, x, y))).arithmetic());
     add("v_pk_min_f16", row!([env] PH(PH a, PH b) halves(a, b, |x, y| min(env.ieee, x, y))).arithmetic());
     add("v_pk_maximum_f16", row!(PH(PH a, PH b) halves(a, b, maximum)).arithmetic());
@@ -35,11 +35,11 @@ pub fn rows(add: Add<'_>) {
     add("v_pk_fmac_f16", fma.accumulates());
     add(
         "v_pk_add_u16",
-        row!([env] P(P a, P b) words(a, b, |x, y| if env.clamp { (x + y).min(0xffff) } else { x + y })),
+        plain!([env] P(P a, P b) words(a, b, |x, y| if env.clamp { (x + y).min(0xffff) } else { x + y })),
     );
     add(
         "v_pk_sub_u16",
-        row!([env] P(P a, P b) words(a, b, |x, y| if env.clamp { x.saturating_sub(y) } else { x.wrapping_sub(y) })),
+        plain!([env] P(P a, P b) words(a, b, |x, y| if env.clamp { x.saturating_sub(y) } else { x.wrapping_sub(y) })),
     );
     add(
         "v_pk_add_i16",
@@ -49,18 +49,18 @@ pub fn rows(add: Add<'_>) {
         "v_pk_sub_i16",
         row!([env] P(P a, P b) signed(a, b, |x, y| if env.clamp { x.saturating_sub(y) } else { x.wrapping_sub(y) })),
     );
-    add("v_pk_mul_lo_u16", row!(P(P a, P b) words(a, b, |x, y| x * y)));
-    add("v_pk_mad_u16", row!(P(P a, P b, P c) words(words(a, b, |x, y| x * y), c, |x, y| x + y)));
-    add("v_pk_mad_i16", row!(P(P a, P b, P c) words(words(a, b, |x, y| x * y), c, |x, y| x + y)));
-    add("v_pk_lshlrev_b16", row!(P(P a, P b) words(a, b, |x, y| y << (x & 15))));
-    add("v_pk_lshrrev_b16", row!(P(P a, P b) words(a, b, |x, y| y >> (x & 15))));
+    add("v_pk_mul_lo_u16", plain!(P(P a, P b) words(a, b, |x, y| x * y)));
+    add("v_pk_mad_u16", plain!(P(P a, P b, P c) words(words(a, b, |x, y| x * y), c, |x, y| x + y)));
+    add("v_pk_mad_i16", plain!(P(P a, P b, P c) words(words(a, b, |x, y| x * y), c, |x, y| x + y)));
+    add("v_pk_lshlrev_b16", plain!(P(P a, P b) words(a, b, |x, y| y << (x & 15))));
+    add("v_pk_lshrrev_b16", plain!(P(P a, P b) words(a, b, |x, y| y >> (x & 15))));
     add("v_pk_ashrrev_i16", row!(P(P a, P b) signed(a, b, |x, y| y >> (x & 15))));
-    add("v_pk_min_u16", row!(P(P a, P b) words(a, b, |x, y| x.min(y))));
-    add("v_pk_max_u16", row!(P(P a, P b) words(a, b, |x, y| x.max(y))));
+    add("v_pk_min_u16", plain!(P(P a, P b) words(a, b, |x, y| x.min(y))));
+    add("v_pk_max_u16", plain!(P(P a, P b) words(a, b, |x, y| x.max(y))));
     add("v_pk_min_i16", row!(P(P a, P b) signed(a, b, |x, y| x.min(y))));
     add("v_pk_max_i16", row!(P(P a, P b) signed(a, b, |x, y| x.max(y))));
-    add("v_pk_add_f32", row!(PF(PF a, PF b) [a[0] + b[0], a[1] + b[1]]).arithmetic());
-    add("v_pk_mul_f32", row!(PF(PF a, PF b) [a[0] * b[0], a[1] * b[1]]).arithmetic());
-    add("v_pk_fma_f32", row!(PF(PF a, PF b, PF c) [a[0].mul_add(b[0], c[0]), a[1].mul_add(b[1], c[1])]).arithmetic());
-    add("v_pk_mov_b32", row!(PW(PW a, PW b) [a[0], b[1]]));
+    add("v_pk_add_f32", plain!(PF(PF a, PF b) [a[0] + b[0], a[1] + b[1]]).arithmetic());
+    add("v_pk_mul_f32", plain!(PF(PF a, PF b) [a[0] * b[0], a[1] * b[1]]).arithmetic());
+    add("v_pk_fma_f32", plain!(PF(PF a, PF b, PF c) [a[0].mul_add(b[0], c[0]), a[1].mul_add(b[1], c[1])]).arithmetic());
+    add("v_pk_mov_b32", plain!(PW(PW a, PW b) [a[0], b[1]]));
 }

@@ -1,6 +1,6 @@
 //! 64 bits: binary64 and whole numbers.
 
-use super::{Add, get, has_mask, put, row, ty};
+use super::{Add, get, has_mask, plain, put, row, ty};
 
 #[inline(always)]
 fn max(ieee: bool, a: f64, b: f64) -> f64 {
@@ -38,10 +38,10 @@ fn minimum(a: f64, b: f64) -> f64 {
 }
 
 pub fn rows(add: Add<'_>) {
-    add("v_add_f64", row!(FD(FD a, FD b) a + b).arithmetic());
-    add("v_mul_f64", row!(FD(FD a, FD b) a * b).arithmetic());
-    add("v_fma_f64", row!(FD(FD a, FD b, FD c) a.mul_add(b, c)).arithmetic());
-    add("v_fmac_f64", row!(FD(FD a, FD b, FD c) a.mul_add(b, c)).accumulates().arithmetic());
+    add("v_add_f64", plain!(FD(FD a, FD b) a + b).arithmetic());
+    add("v_mul_f64", plain!(FD(FD a, FD b) a * b).arithmetic());
+    add("v_fma_f64", plain!(FD(FD a, FD b, FD c) a.mul_add(b, c)).arithmetic());
+    add("v_fmac_f64", plain!(FD(FD a, FD b, FD c) a.mul_add(b, c)).accumulates().arithmetic());
     add("v_max_f64", row!([env] FD(FD a, FD b) max(env.ieee, a, b)).arithmetic());
     add("v_min_f64", row!([env] FD(FD a, FD b) min(env.ieee, a, b)).arithmetic());
     add("v_maximum_f64", row!(FD(FD a, FD b) maximum(a, b)).arithmetic());
@@ -59,13 +59,13 @@ pub fn rows(add: Add<'_>) {
         }),
     );
     add("v_ldexp_f64", row!(FD(FD a, I b) super::special::scale_wide(a, b)).arithmetic());
-    add("v_mov_b64", row!(D(D a) a));
-    add("v_add_u64", row!(D(D a, D b) a.wrapping_add(b)));
-    add("v_sub_u64", row!(D(D a, D b) a.wrapping_sub(b)));
-    add("v_lshlrev_b64", row!(D(W a, D b) b << (a & 63)));
-    add("v_lshrrev_b64", row!(D(W a, D b) b >> (a & 63)));
+    add("v_mov_b64", plain!(D(D a) a));
+    add("v_add_u64", plain!(D(D a, D b) a.wrapping_add(b)));
+    add("v_sub_u64", plain!(D(D a, D b) a.wrapping_sub(b)));
+    add("v_lshlrev_b64", plain!(D(W a, D b) b << (a & 63)));
+    add("v_lshrrev_b64", plain!(D(W a, D b) b >> (a & 63)));
     add("v_ashrrev_i64", row!(Q(W a, Q b) b >> (a & 63)));
-    add("v_lshl_add_u64", row!(D(D a, W b, D c) (a << (b & 7)).wrapping_add(c)));
+    add("v_lshl_add_u64", plain!(D(D a, W b, D c) (a << (b & 7)).wrapping_add(c)));
     add("v_mad_u64_u32", row!(DM(W a, W b, D c) (u64::from(a) * u64::from(b)).overflowing_add(c)));
     add(
         "v_mad_i64_i32",
@@ -75,6 +75,6 @@ pub fn rows(add: Add<'_>) {
             (product.wrapping_add(c) as u64, exact != i128::from(exact as i64))
         }),
     );
-    add("v_mad_nc_u64_u32", row!(D(W a, W b, D c) (u64::from(a) * u64::from(b)).wrapping_add(c)));
+    add("v_mad_nc_u64_u32", plain!(D(W a, W b, D c) (u64::from(a) * u64::from(b)).wrapping_add(c)));
     add("v_mad_nc_i64_i32", row!(Q(I a, I b, Q c) (i64::from(a) * i64::from(b)).wrapping_add(c)));
 }
