@@ -49,7 +49,7 @@ pub(super) fn emit(b: &mut Builder, l: &Attention, t: &TileAttention, a: &Args) 
     let tile = Tile { l, t, a, head, kv_head, tokens, position, keys, values };
     let [first, end] = tile.range(b, token);
     let sums = tile.sums(b, first, end);
-    tile.finish(b, place, &sums);
+    tile.finish(b, [token, place], &sums);
 }
 
 /// Where the pieces of `n` elements begin, and their lengths: powers of two from 16 to `most`.
@@ -245,7 +245,7 @@ impl Tile<'_> {
     }
 
     /// Divides by the totals and stores the rows of the tokens that there are.
-    fn finish(&self, b: &mut Builder, place: Value, sums: &Sums) {
+    fn finish(&self, b: &mut Builder, [token, place]: [Value; 2], sums: &Sums) {
         let (l, t, a) = (self.l, self.t, self.a);
         let Sink::Heads(out) = a.out else { unreachable!("a tile is written by heads") };
         let one = b.float(1.0, &[t.rows(), 1]);
@@ -269,7 +269,7 @@ impl Tile<'_> {
             let start = b.index(i64::from(start));
             let y = b.mul(sum, inverse);
             let y = b.reshape(y, &[t.tokens, t.group, d]);
-            b.store(out, &[self.tokens, self.head, start], y, Some(mask));
+            b.store(out, &[token, self.head, start], y, Some(mask));
         }
     }
 }
