@@ -9,6 +9,7 @@
 mod cut;
 mod dot;
 mod experts;
+mod fixed;
 mod matrix;
 mod rows;
 mod vectors;

@@ -66,7 +66,7 @@ impl Lowerer<'_> {
             scale: p.scale.is_some(),
             summed: false,
         };
-        let single = || kt::LinearCut::choose(&self.shape, [n, k], weight, 1, matrices);
+        let single = || kt::LinearCut::of_experts(&self.shape, [n, k], weight, matrices, used);
         let tiling = grouped.map_or_else(single, |(cut, _)| cut);
         let request = kt::Linear {
             input: Output::F32,
@@ -161,7 +161,7 @@ impl Lowerer<'_> {
             input: Output::F32,
             experts: Some(experts),
             residual: residual.is_some(),
-            ..kt::Linear::new(n, k, weight, kt::LinearCut::choose(&self.shape, [n, k], weight, 1, 1))
+            ..kt::Linear::new(n, k, weight, kt::LinearCut::of_sum(&self.shape, [n, k], weight))
         };
         let (x, routes, residual) = (self.f32(p.x), self.f32(routes), residual.map(|r| self.f32(r)));
         let matrix = p.weight;
