@@ -201,7 +201,7 @@ pub fn emit(kernel: &Kernel, target: &Target, form: Emit) -> Result<Vec<u8>, Com
                 return Ok(lanes.to_string().into_bytes());
             }
             with_machine(target, |cx, machine| {
-                let module = simt::module(Nvptx::new(&lowered, &lanes), cx, &lowered, &lanes)?;
+                let module = simt::module(Nvptx::new(chip, &lowered, &lanes), cx, &lowered, &lanes)?;
                 let mut bytes = run(&module, machine, kernel, form)?;
                 if form == Emit::Asm && lanes.lds > DECLARED_SHARED.value {
                     bytes.extend(format!("{DYNAMIC} {} {}\n", kernel.name, lanes.lds).into_bytes());

@@ -56,7 +56,8 @@ fn templates() -> Vec<Kernel> {
         }
     }
     // The cuts for GPUs read runs of blocks and use a matrix unit.
-    let (rows, many) = (RowsTiling { rows: 4, chunks: 4, waves: 1 }, MatrixTiling { m: 16, n: 16, k: 32, waves: 1 });
+    let (rows, many) =
+        (RowsTiling { rows: 4, chunks: 4, waves: 1, fixed: false }, MatrixTiling { m: 16, n: 16, k: 32, waves: 1 });
     let q4_k = WeightType::from_name("q4_k").expect("a type");
     all.push(Linear { input: Output::F32, ..Linear::new(64, 512, q4_k, rows) }.into());
     all.push(Linear { input: Output::F32, ..Linear::new(64, 512, q4_k, many) }.into());

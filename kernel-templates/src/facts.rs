@@ -249,6 +249,8 @@ pub struct Waves {
     pub transposing_loads: bool,
     /// Bytes a cycle that a SIMD gets of the nearest cache, where that is known.
     pub cache_bytes: Option<u32>,
+    /// Whether products of one token's row with quantised weights are to be made of numbers of 15 bits in local memory.
+    pub fixed_rows: bool,
 }
 
 impl TargetShape {

@@ -16,7 +16,7 @@ fn weight(name: &str) -> WeightType {
 /// A file's name and what it is made of.
 fn files() -> Vec<(&'static str, Request)> {
     let cut = RowCut { piece: 512, waves: 2 };
-    let rows = RowsTiling { rows: 16, chunks: 8, waves: 2 };
+    let rows = RowsTiling { rows: 16, chunks: 8, waves: 2, fixed: false };
     let tile = MatrixTiling { m: 32, n: 32, k: 32, waves: 2 };
     vec![
         (
@@ -88,7 +88,7 @@ fn files() -> Vec<(&'static str, Request)> {
                 scale: Real(0.125),
                 softcap: None,
                 output: Output::F32,
-                tiling: TileAttention { group: 2, tokens: 16, keys: 32, waves: 2, turned: false }.into(),
+                tiling: TileAttention { group: 2, tokens: 16, keys: 32, waves: 2, turned: false, parts: 1 }.into(),
             }
             .into(),
         ),

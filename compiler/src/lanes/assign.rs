@@ -427,8 +427,9 @@ impl Assigner<'_> {
         let rows = ty.shape.dims()[0];
         let lanes = self.chip.wave.trailing_zeros() as u8;
         let used = codes.bits.iter().filter(|p| matches!(p, Place::Lane(_))).count() as u8;
+        let used_waves = codes.bits.iter().filter(|p| matches!(p, Place::Wave(_))).count();
         let row_bits = Axis::bits_of(rows);
-        let waves = self.k.waves.trailing_zeros() as usize;
+        let waves = self.k.waves.trailing_zeros() as usize - used_waves;
         let of_lanes = usize::from(lanes - used).min(row_bits.saturating_sub(waves.min(row_bits)));
         let of_waves = waves.min(row_bits - of_lanes);
         let mut row_axis = Axis::registers(rows);
@@ -436,29 +437,33 @@ impl Assigner<'_> {
             if i < of_lanes {
                 *place = Place::Lane(used + i as u8);
             } else if row_bits - i <= of_waves {
-                *place = Place::Wave((of_waves - (row_bits - i)) as u8);
+                *place = Place::Wave((used_waves + of_waves - (row_bits - i)) as u8);
             }
         }
         let last = Axis { hi: 1, bits: codes.bits[skip..].to_vec() };
         Some(Layout { axes: vec![row_axis, last] })
     }
 
-    /// The places of the bits of an element's number in a run.
+    /// The places of the bits of an element's number in a run: what lanes don't hold goes to waves.
     fn codes_axis(&self, f: &Format, elements: u32) -> Option<Axis> {
         let words = block_words(f)?;
         // The first number is the address of what is read first.
         let at = words.numbers.first()?;
         let lanes = self.chip.wave.trailing_zeros() as u8;
+        let waves = self.k.waves.trailing_zeros() as u8;
         let block_bits = f.block.trailing_zeros() as usize;
         let mut axis = Axis::registers(elements);
-        let (mut lane, mut own) = (0, 2);
+        let (mut lane, mut wave, mut own) = (0, 0, 2);
         for (i, place) in axis.bits.iter_mut().enumerate().skip(2) {
             let near = i < block_bits && at[1 << (i - 2)].wrapping_sub(at[0]) < WIDEST && own < OWN_BITS;
-            if near || lane == lanes {
-                own += 1;
-            } else {
+            if !near && lane < lanes {
                 *place = Place::Lane(lane);
                 lane += 1;
+            } else if !near && wave < waves {
+                *place = Place::Wave(wave);
+                wave += 1;
+            } else {
+                own += 1;
             }
         }
         debug_assert!(CHUNK <= elements);

@@ -18,6 +18,9 @@ pub struct Facts {
     pub dot2: bool,
     /// Whether lanes load matrices from LDS together ([`super::ir::Op::LoadMatrices`]).
     pub matrix_loads: bool,
+    /// The SIMDs of the typical board, where loads of weights are to go [ahead](super::ahead) of what needs them: where
+    /// the compiler of the chip's code leaves them in their turn.
+    pub loads_ahead: Option<u32>,
     /// The instructions of the matrix unit.
     pub matrix_ops: &'static [MatrixOp],
 }
@@ -41,6 +44,7 @@ impl From<&'static amd::Chip> for Facts {
             dot4: c.dot4,
             dot2: c.dot2,
             matrix_loads: false,
+            loads_ahead: None,
             matrix_ops: c.matrix_ops,
         }
     }
@@ -55,6 +59,7 @@ impl From<&'static nvidia::Chip> for Facts {
             dot4: Dot4::Mixed,
             dot2: false,
             matrix_loads: true,
+            loads_ahead: Some(c.board.multiprocessors.value * nvidia::PARTITIONS.value),
             matrix_ops: c.matrix_ops,
         }
     }

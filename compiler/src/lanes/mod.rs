@@ -9,11 +9,13 @@
 //! * [`alignment`]: what divides addresses.
 //! * `facts`: what of a chip all that depends on.
 //! * `blocks`: how quantised codes are made, in the form that lanes can share.
+//! * `ahead`: asks for weights and caches before they are needed.
 //! * `fragments`: the layouts of matrix products.
 //! * [`build`]: emits lane operations.
 //! * [`ir`], [`mod@print`]: the lane form and its text.
 //! * [`interp`]: runs a kernel in lane form, all lanes of a workgroup in step, and finds races in LDS.
 
+mod ahead;
 pub mod alignment;
 mod assign;
 mod blocks;

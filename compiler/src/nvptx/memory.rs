@@ -21,10 +21,18 @@ impl<'c> Codegen<'c, '_, Nvptx> {
         self.byte_index(self.views[&view].0, offset)
     }
 
-    /// A load at an offset that is aligned so; of a view that is only read by the way that caches keep.
+    /// A load at an offset that is aligned so; of a view that nobody writes meanwhile by the way that caches keep.
     fn load_at(&self, view: View, offset: IntValue<'c>, bytes: u32, align: u32) -> Result<BasicValueEnum<'c>> {
-        let v = self.load_from(self.place(view, offset)?, bytes, align)?;
-        if let (Access::In, Some(i)) = (self.k.views[view].access, v.as_instruction_value()) {
+        self.load_place(view, self.place(view, offset)?, bytes, align)
+    }
+
+    fn load_place(&self, view: View, place: PointerValue<'c>, bytes: u32, align: u32) -> Result<BasicValueEnum<'c>> {
+        let v = self.load_from(place, bytes, align)?;
+        let constant = match self.isa.begins_early {
+            true => self.is_weight(view),
+            false => self.k.views[view].access == Access::In,
+        };
+        if let (true, Some(i)) = (constant, v.as_instruction_value()) {
             let kind = self.cx.get_kind_id("invariant.load");
             i.set_metadata(self.cx.metadata_node(&[]), kind).map_err(|e| e.to_string())?;
         }
@@ -60,8 +68,11 @@ impl<'c> Codegen<'c, '_, Nvptx> {
         let first = aligned(offset)?;
         let words = bytes / 4;
         let mut parts = Vec::with_capacity(words as usize + 1);
+        // One address, and what all chips add to it for nothing.
+        let place = self.place(view, first)?;
         for i in 0..words {
-            parts.push(self.load_at(view, self.add(first, self.word(4 * i))?, 4, 4)?);
+            let at = self.byte_index(place, self.cx.i64_type().const_int(u64::from(4 * i), false))?;
+            parts.push(self.load_place(view, at, 4, 4)?);
         }
         let last = aligned(self.add(offset, self.word(bytes - 1))?)?;
         parts.push(self.load_at(view, last, 4, 4)?);

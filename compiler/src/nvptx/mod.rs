@@ -13,7 +13,7 @@ use crate::lanes::alignment::Alignments;
 use crate::lanes::ir::{Address, LaneKernel, Val};
 use crate::simt::{Codegen, GLOBAL, Isa, Result, said};
 use crate::target::amd::MatrixOp;
-use crate::target::nvidia;
+use crate::target::nvidia::{self, Chip};
 use hrx_ir::tile::{Kernel, View};
 use inkwell::attributes::AttributeLoc;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue, StructValue};
@@ -36,12 +36,14 @@ const BYTE_UNDER_EXPONENT: u32 = 0x7650;
 /// NVIDIA's GPUs, with what is known of a kernel's addresses.
 pub(crate) struct Nvptx {
     alignments: Alignments,
+    /// Whether launches begin before those in front of them have ended.
+    begins_early: bool,
 }
 
 impl Nvptx {
-    /// For a kernel.
-    pub(crate) fn new(k: &Kernel, lanes: &LaneKernel) -> Nvptx {
-        Nvptx { alignments: Alignments::of(k, lanes) }
+    /// For a kernel and a chip.
+    pub(crate) fn new(chip: &Chip, k: &Kernel, lanes: &LaneKernel) -> Nvptx {
+        Nvptx { alignments: Alignments::of(k, lanes), begins_early: chip.begins_early() }
     }
 }
 
@@ -95,6 +97,19 @@ impl Isa for Nvptx {
         let above = g.b.build_bit_cast(bits, f32t, "").map_err(said)?.into_float_value();
         let exponent = f32t.const_float(f64::from(WHOLE));
         Ok(g.b.build_float_sub(above, exponent, "").map_err(said)?.into())
+    }
+
+    /// Earlier than at the end the next launch's workgroups would take places beside these, and not be spread evenly.
+    fn end(g: &Codegen<'_, '_, Self>) -> Result<()> {
+        if g.isa.begins_early { g.assembly("griddepcontrol.launch_dependents;") } else { Ok(()) }
+    }
+
+    fn begins_early(&self) -> bool {
+        self.begins_early
+    }
+
+    fn await_launches(g: &Codegen<'_, '_, Self>) -> Result<()> {
+        g.assembly("griddepcontrol.wait;")
     }
 
     fn load<'c>(

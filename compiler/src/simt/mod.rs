@@ -9,10 +9,10 @@ mod ops;
 mod tables;
 
 use crate::CompileError;
-use crate::lanes::ir::{Address, Inst, LaneKernel, Op, Val};
+use crate::lanes::ir::{Address, Inst, LaneKernel, Op, Space, Un, Val};
 use crate::target::amd::MatrixOp;
-use cranelift_entity::SecondaryMap;
-use hrx_ir::tile::{Elem, Kernel, Param, Value, View};
+use cranelift_entity::{EntitySet, SecondaryMap};
+use hrx_ir::tile::{Access, Content, Elem, Kernel, Param, Value, View};
 use inkwell::IntPredicate;
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::{Builder, BuilderError};
@@ -48,6 +48,23 @@ pub(crate) trait Isa: Sized {
 
     /// Attributes of the kernel and flags of the module.
     fn interface(g: &Codegen<'_, '_, Self>);
+
+    /// What a kernel does last.
+    fn end(_: &Codegen<'_, '_, Self>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether kernels begin before the launches in front of them have ended. Then
+    /// [`await_launches`](Isa::await_launches) comes before the first access to what those may write or read: to all but
+    /// quantised views, which are weights.
+    fn begins_early(&self) -> bool {
+        false
+    }
+
+    /// Waits for the launches in front.
+    fn await_launches(_: &Codegen<'_, '_, Self>) -> Result<()> {
+        Ok(())
+    }
 
     /// What accesses to a view are made with, made once at the kernel's start.
     fn view<'c>(g: &Codegen<'c, '_, Self>, view: View, base: PointerValue<'c>) -> Result<BasicValueEnum<'c>>;
@@ -142,6 +159,10 @@ pub(crate) struct Codegen<'c, 'k, I> {
     /// Base address of each view, and what its accesses are made with.
     pub(crate) views: HashMap<View, (PointerValue<'c>, BasicValueEnum<'c>)>,
     lds: Option<PointerValue<'c>>,
+    /// Whether the launches in front have ended where code is generated.
+    awaited: bool,
+    /// Registers that are predicates as numbers.
+    conditions: EntitySet<Val>,
 }
 
 pub(crate) fn said(e: BuilderError) -> String {
@@ -181,12 +202,16 @@ pub(crate) fn module<'c, I: Isa>(
         scalars: HashMap::new(),
         views: HashMap::new(),
         lds: None,
+        awaited: false,
+        conditions: EntitySet::new(),
     };
+    g.awaited = !g.isa.begins_early();
     g.function.set_call_conventions(I::CONVENTION);
     let nounwind = Attribute::get_named_enum_kind_id("nounwind");
     g.function.add_attribute(AttributeLoc::Function, cx.create_enum_attribute(nounwind, 0));
     I::interface(&g);
     let done = g.prologue().and_then(|()| g.block(&lanes.body)).and_then(|()| {
+        I::end(&g)?;
         g.b.build_return(None).map_err(said)?;
         Ok(())
     });
@@ -254,8 +279,18 @@ impl<'c, I: Isa> Codegen<'c, '_, I> {
     fn block(&mut self, block: &[Inst]) -> Result<()> {
         for inst in block {
             if let Op::For { bounds, inits, params, body, yields } = &inst.op {
+                // In a loop of one round or none it is waited for where it is needed.
+                let awaited = self.awaited;
+                if !self.is_condition(bounds[1]) {
+                    self.await_before(inst)?;
+                }
                 self.for_loop(*bounds, inits, params, body, yields, &inst.results)?;
+                self.awaited = awaited || !self.is_condition(bounds[1]) && self.awaited;
                 continue;
+            }
+            self.await_before(inst)?;
+            if let (Op::Un(Un::BToI, _), [r]) = (&inst.op, &inst.results[..]) {
+                self.conditions.insert(*r);
             }
             let made = self.op(&inst.op, &inst.results)?;
             for (&r, v) in inst.results.iter().zip(made) {
@@ -263,6 +298,38 @@ impl<'c, I: Isa> Codegen<'c, '_, I> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a number is 0 or 1.
+    fn is_condition(&self, v: Val) -> bool {
+        self.conditions.contains(v)
+    }
+
+    /// Waits for the launches in front, if nothing has yet and the instruction touches what is theirs.
+    fn await_before(&mut self, inst: &Inst) -> Result<()> {
+        if self.awaited || !self.touches_shared(inst) {
+            return Ok(());
+        }
+        self.awaited = true;
+        I::await_launches(self)
+    }
+
+    /// Whether an instruction touches memory that other launches write, or that they read and it writes.
+    fn touches_shared(&self, inst: &Inst) -> bool {
+        match &inst.op {
+            Op::Load { at, .. } | Op::Store { at, .. } => match at.space {
+                Space::Global(view) => !self.is_weight(view),
+                Space::Lds => false,
+            },
+            Op::For { body, .. } => body.iter().any(|i| self.touches_shared(i)),
+            _ => false,
+        }
+    }
+
+    /// Whether a view is of weights, which no kernel writes.
+    pub(crate) fn is_weight(&self, view: View) -> bool {
+        let data = &self.k.views[view];
+        data.access == Access::In && matches!(data.content, Content::Quant(_))
     }
 
     /// A loop in rotated form: a guard, then a body that ends with the test.

@@ -217,8 +217,13 @@ impl<'c, I: Isa> Codegen<'c, '_, I> {
     /// Nothing, which may write memory: LLVM 22 sinks loads (MachineSink) past fences and barriers, which it takes for
     /// no stores, into the block that uses them.
     pub(crate) fn keep_loads(&self) -> Result<()> {
+        self.assembly("")
+    }
+
+    /// An instruction that LLVM knows nothing of, and that no access to memory may pass.
+    pub(crate) fn assembly(&self, text: &str) -> Result<()> {
         let ty = self.cx.void_type().fn_type(&[], false);
-        let nothing = self.cx.create_inline_asm(ty, String::new(), "~{memory}".into(), true, false, None, false);
-        self.b.build_indirect_call(ty, nothing, &[], "").map(|_| ()).map_err(said)
+        let code = self.cx.create_inline_asm(ty, text.into(), "~{memory}".into(), true, false, None, false);
+        self.b.build_indirect_call(ty, code, &[], "").map(|_| ()).map_err(said)
     }
 }

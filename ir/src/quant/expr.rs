@@ -63,6 +63,19 @@ pub enum Bytes {
 }
 
 impl Bytes {
+    /// The first of a block's bytes that is read, if it is one that is taken as such.
+    pub fn first_byte(&self) -> Option<u32> {
+        match self {
+            Bytes::Raw { at, .. } | Bytes::Fields { at, .. } => Some(*at),
+            Bytes::Shr(a, _) | Bytes::Shl(a, _) | Bytes::And(a, _) | Bytes::Trit(a, _) | Bytes::Repeat(a, _) => {
+                a.first_byte()
+            }
+            Bytes::Or(a, _) | Bytes::Xor(a, _) | Bytes::Concat(a, _) | Bytes::Negate(a, _) => a.first_byte(),
+            Bytes::Lookup { low, .. } => low.first_byte(),
+            Bytes::Spread(_) | Bytes::Even(_) => None,
+        }
+    }
+
     /// `len` bytes from `at` on.
     pub fn raw(at: u32, len: u32) -> Bytes {
         Bytes::Raw { at, len }

@@ -86,6 +86,12 @@ impl Format {
         self.block / CHUNK
     }
 
+    /// How far apart chunks are whose codes are in the same bytes; none where each chunk has its own.
+    pub fn chunks_of_bytes(&self) -> Option<u32> {
+        let first = (self.codes)(0).first_byte()?;
+        (1..self.chunks()).find(|&c| (self.codes)(c).first_byte() == Some(first))
+    }
+
     /// Groups of a block.
     pub fn groups(&self) -> u32 {
         self.block / self.group

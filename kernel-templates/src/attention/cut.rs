@@ -124,12 +124,14 @@ impl WaveAttention {
 }
 
 /// A cut for a matrix unit: a program has the queries of some tokens, of each for some heads that share one of the cache,
-/// and all positions that they see. A token's result depends on `keys` alone, and not on the tokens beside it.
+/// and all positions that they see or, of one token, one of `parts` equal parts of them. A token's result depends on `keys`
+/// and `parts` alone, and not on the tokens beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TileAttention {
-    /// Query heads of a program: a power of two that divides heads / kv_heads.
+    /// Query heads of a program: divides heads / kv_heads; without parts a power of two, with parts at most 16.
     pub group: u32,
-    /// Tokens of a program: a power of two; with `group` they make 16 to 256 rows.
+    /// Tokens of a program: a power of two; with `group` they make 16 to 256 rows. One where there are parts; its rows are
+    /// filled up to 16.
     pub tokens: u32,
     /// Positions of a step: 16, 32 or 64.
     pub keys: u32,
@@ -137,6 +139,8 @@ pub struct TileAttention {
     pub waves: u32,
     /// Whether values are transposed on their way to local memory, and not out of it.
     pub turned: bool,
+    /// How many programs share the positions of a token, as for [`WaveAttention::parts`].
+    pub parts: u32,
 }
 
 /// Rows of a fragment of the matrix unit.
@@ -150,7 +154,10 @@ const OF_ONE_WAVE_TURNED: u32 = 64;
 impl TileAttention {
     /// Rows of a program.
     pub(super) fn rows(&self) -> u32 {
-        self.group * self.tokens
+        match self.parts {
+            1 => self.group * self.tokens,
+            _ => FRAGMENT,
+        }
     }
 
     /// Bytes of local memory for keys and values of these sizes.
@@ -169,11 +176,26 @@ impl TileAttention {
         let of_one_wave = if w.transposing_loads { OF_ONE_WAVE } else { OF_ONE_WAVE_TURNED };
         let share = if a.head_dim.max(a.value_dim) > of_one_wave { 2 } else { 1 };
         let tokens = FRAGMENT * waves / share / group;
-        let cuts = [32, 16].map(|keys| TileAttention { group, tokens, keys, waves, turned: !w.transposing_loads });
+        let cuts =
+            [32, 16].map(|keys| TileAttention { group, tokens, keys, waves, turned: !w.transposing_loads, parts: 1 });
         let fits = |cut: &TileAttention| {
             cut.refused(a).is_none() && cut.local_bytes([a.head_dim, a.value_dim]) <= u64::from(w.lds)
         };
         cuts.into_iter().find(fits)
+    }
+
+    /// The cut for single tokens: the heads that share one of the cache are rows, and programs of few waves share out the
+    /// positions. None where the matrix unit's rows are not worth filling up, or heads don't suit it.
+    fn choose_parts(shape: &TargetShape, a: &AttentionSizes) -> Option<TileAttention> {
+        let w = shape.waves.filter(|w| w.product_instructions <= 2 && w.transposing_loads)?;
+        let heads = a.heads / a.kv_heads;
+        let group = (1..=heads.min(FRAGMENT)).rev().find(|&g| heads.is_multiple_of(g)).unwrap_or(1);
+        let wanted = w.simds.unwrap_or(1) * 4 / 3 / (a.heads / group).max(1);
+        let most = (JOINED / a.value_dim.max(1)).clamp(1, 64);
+        let parts = 1 << wanted.clamp(1, most).ilog2();
+        // Two waves share the columns of the sums.
+        let cut = TileAttention { group, tokens: 1, keys: 32, waves: 2, turned: false, parts };
+        (parts > 1 && cut.refused(a).is_none()).then_some(cut)
     }
 
     /// Why such attention can't be cut so.
@@ -182,8 +204,14 @@ impl TileAttention {
         let divides = self.group > 0 && (a.heads / a.kv_heads).is_multiple_of(self.group);
         let dims = [a.head_dim, a.value_dim];
         let rules = [
-            (power(self.group, 1, 64) && divides, "group is a power of two and divides the heads that share one"),
+            (self.parts > 1 || power(self.group, 1, 64), "group is a power of two"),
+            (divides, "group divides the heads that share one of the cache"),
+            (power(self.parts, 1, 64), "parts is a power of two up to 64"),
             (power(self.tokens, 1, 256) && power(self.rows(), FRAGMENT, 256), "a program has 16 to 256 rows"),
+            (
+                self.parts == 1 || self.tokens == 1 && self.group <= FRAGMENT,
+                "with parts there are up to 16 heads of a token",
+            ),
             (power(self.keys, 16, 64), "keys is 16, 32 or 64"),
             (power(self.waves, 1, 16), "waves is a power of two up to 16"),
             (dims.iter().all(|d| d.is_multiple_of(FRAGMENT)), "elements of heads fill fragments of 16"),
@@ -204,17 +232,23 @@ impl AttentionCut {
         if shape.waves.is_none() {
             return AttentionTiling::choose(shape, a.heads / a.kv_heads, a.value_dim, tokens).into();
         }
-        match TileAttention::choose(shape, a) {
-            Some(tile) if tokens >= LEAST_TOKENS => tile.into(),
-            _ => WaveAttention::choose(shape, [a.heads, a.kv_heads], [a.head_dim, a.value_dim], tokens).into(),
+        let tile = match tokens {
+            1 => TileAttention::choose_parts(shape, a),
+            LEAST_TOKENS.. => TileAttention::choose(shape, a),
+            _ => None,
+        };
+        match tile {
+            Some(tile) => tile.into(),
+            None => WaveAttention::choose(shape, [a.heads, a.kv_heads], [a.head_dim, a.value_dim], tokens).into(),
         }
     }
 
     /// How many programs share the positions of a token.
     pub fn parts(&self) -> u32 {
         match self {
-            AttentionCut::Vectors(_) | AttentionCut::Tile(_) => 1,
+            AttentionCut::Vectors(_) => 1,
             AttentionCut::Waves(t) => t.parts,
+            AttentionCut::Tile(t) => t.parts,
         }
     }
 
@@ -241,7 +275,8 @@ impl AttentionCut {
             AttentionCut::Tile(t) => {
                 let refused = t.refused(&a.sizes());
                 unless(refused.is_none(), refused.unwrap_or_default())?;
-                unless(a.output == Output::F32, "a tile is written as f32")
+                unless(a.output == Output::F32, "a tile is written as f32")?;
+                unless(t.parts == 1 || !a.sinks, "sinks are the affair of what joins parts")
             }
         }
     }
@@ -255,7 +290,8 @@ impl AttentionCut {
             }
             AttentionCut::Tile(t) => {
                 let turned = if t.turned { "r" } else { "" };
-                format!("_tile{}x{}x{}w{}{turned}", t.group, t.tokens, t.keys, t.waves)
+                let parts = if t.parts == 1 { String::new() } else { format!("p{}", t.parts) };
+                format!("_tile{}x{}x{}w{}{turned}{parts}", t.group, t.tokens, t.keys, t.waves)
             }
         }
     }

@@ -164,7 +164,7 @@ impl Attention {
             values,
             sinks: self.sinks.then(|| i.view(Slot::Sinks, Elem::F32, &[1.into(), self.heads.into()], Access::In)),
             out: match self.tiling.parts() {
-                _ if matches!(self.tiling, AttentionCut::Tile(_)) => {
+                1 if matches!(self.tiling, AttentionCut::Tile(_)) => {
                     Sink::Heads(i.view(Slot::Out, Elem::F32, &[t, self.heads.into(), value.into()], Access::Out))
                 }
                 1 => Sink::Rows(RowSink::declare(i, self.output, t, self.heads.saturating_mul(value))),

@@ -8,6 +8,7 @@
 //! The matrix unit takes rows of its second factor, so values are transposed: on their way to local memory, or out of it
 //! where lanes can load transposed matrices.
 
+use super::waves::part_of;
 use super::{Args, Attention, Sink, TileAttention, UNSEEN, with_sink};
 use crate::emit::{load_index, places, scaled, softcap, times};
 use crate::linear::PAD;
@@ -23,6 +24,9 @@ const NOTHING_SEEN: f64 = UNSEEN / 16.0;
 pub(super) fn emit(b: &mut Builder, l: &Attention, t: &TileAttention, a: &Args) {
     b.waves(t.waves);
     b.grid(0, GridExpr::constant(l.heads / t.group));
+    if t.parts > 1 {
+        return emit_part(b, l, t, a);
+    }
     b.grid(1, GridExpr::ceil_div(a.n_tokens, t.tokens));
     let (program, tile) = (b.program_id(0), b.program_id(1));
     // Later tokens see more, so their programs begin first.
@@ -41,15 +45,51 @@ pub(super) fn emit(b: &mut Builder, l: &Attention, t: &TileAttention, a: &Args) 
     let position = b.load(a.positions, &[tokens], &[t.tokens], None);
     let position = b.repeat(position, t.group);
     let position = b.reshape(position, &[t.rows(), 1]);
+    let [keys, values] = local(b, l, t);
+    let tile = Tile { l, t, a, head, kv_head, tokens, position, keys, values };
+    let [first, end] = tile.range(b, token);
+    let sums = tile.sums(b, first, [first, end]);
+    tile.finish(b, [token, place], &sums);
+}
+
+/// Emits the body of a program that has the heads of one token, in rows of which the last are filled up, and a part of its
+/// positions.
+fn emit_part(b: &mut Builder, l: &Attention, t: &TileAttention, a: &Args) {
+    b.grid(1, GridExpr::Extent(a.n_tokens.into()));
+    b.grid(2, GridExpr::constant(t.parts));
+    let (program, token, part) = (b.program_id(0), b.program_id(1), b.program_id(2));
+    let share = b.index(i64::from(l.heads / l.kv_heads / t.group));
+    let kv_head = b.div(program, share);
+    let (iota, first, last) = (b.iota(t.rows()), times(b, program, t.group), b.index(i64::from(t.group) - 1));
+    let places = b.min(iota, last);
+    let head = b.add(places, first);
+    let at = load_index(b, a.positions, token);
+    let one = b.index(1);
+    let end = b.add(at, one);
+    let whole = a.first_seen(b, token, at, l.window);
+    let step = b.index(i64::from(t.keys));
+    let start = b.div(whole, step);
+    let start = b.mul(start, step);
+    let start = if l.window.is_none() { whole } else { start };
+    let [from, to] = part_of(b, [start, end], part, [t.keys, t.parts]);
+    let position = b.broadcast(at, Shape::new(&[t.rows(), 1]));
+    let [keys, values] = local(b, l, t);
+    let tile = Tile { l, t, a, head, kv_head, tokens: token, position, keys, values };
+    // A part that has no positions reads what is there, and uses none of it.
+    let some = b.cmp(CmpOp::Lt, from, to);
+    let safe = b.select(some, from, start);
+    let sums = tile.sums(b, safe, [from, to]);
+    tile.store_part(b, [places, part], &sums);
+}
+
+/// Local memory for keys and values.
+fn local(b: &mut Builder, l: &Attention, t: &TileAttention) -> [View; 2] {
     let keys = b.local_padded(Elem::F16, &[2, t.keys, l.head_dim], PAD);
     let values = match t.turned {
         true => b.local_padded(Elem::F16, &[2, l.value_dim, t.keys], PAD),
         false => b.local_padded(Elem::F16, &[2, t.keys, l.value_dim], PAD),
     };
-    let tile = Tile { l, t, a, head, kv_head, tokens, position, keys, values };
-    let [first, end] = tile.range(b, token);
-    let sums = tile.sums(b, first, end);
-    tile.finish(b, [token, place], &sums);
+    [keys, values]
 }
 
 /// Where the pieces of `n` elements begin, and their lengths: powers of two from 16 to `most`.
@@ -68,10 +108,10 @@ struct Tile<'a> {
     l: &'a Attention,
     t: &'a TileAttention,
     a: &'a Args,
-    /// First query head.
+    /// First query head; of a part the head of each row.
     head: Value,
     kv_head: Value,
-    /// The tokens, as loads take them.
+    /// The tokens, as loads take them; of a part the one.
     tokens: Value,
     /// The position of each row's token, `i32 [rows, 1]`.
     position: Value,
@@ -111,7 +151,7 @@ impl Tile<'_> {
 
     /// The queries, scaled, in pieces `f16 [rows, piece]`.
     fn queries(&self, b: &mut Builder) -> Vec<Value> {
-        let [tokens, group] = [self.t.tokens, self.t.group];
+        let [tokens, group] = if self.t.parts > 1 { [1, self.t.rows()] } else { [self.t.tokens, self.t.group] };
         let load = |[start, d]: [u32; 2]| {
             let start = b.index(i64::from(start));
             let q = b.load(self.a.queries, &[self.tokens, self.head, start], &[tokens, group, d], None);
@@ -155,13 +195,13 @@ impl Tile<'_> {
         store(self.values, values, self.t.turned);
     }
 
-    /// Goes over the positions.
-    fn sums(&self, b: &mut Builder, first: Value, end: Value) -> Sums {
+    /// Goes over the positions, beginning to read at `safe`, which is the first of them if there is one.
+    fn sums(&self, b: &mut Builder, safe: Value, [first, end]: [Value; 2]) -> Sums {
         let (l, t) = (self.l, self.t);
         let rows = t.rows();
         let queries = self.queries(b);
         let (zero, one, step) = (b.index(0), b.index(1), b.index(i64::from(t.keys)));
-        let staged = self.load(b, first);
+        let staged = self.load(b, safe);
         self.put(b, &staged, zero);
         // The last step reads its own positions once more, which nobody uses.
         let seen = b.sub(end, one);
@@ -242,6 +282,26 @@ impl Tile<'_> {
             sums.push(b.mma(weight, values, kept));
         }
         Sums { largest, total, pieces: sums }
+    }
+
+    /// Stores a part's sums, and its largest scores and totals, of the rows that are heads.
+    fn store_part(&self, b: &mut Builder, [places, part]: [Value; 2], sums: &Sums) {
+        let (t, rows, zero) = (self.t, self.t.rows(), b.index(0));
+        let Sink::Parts { sums: to, totals } = self.a.out else { unreachable!("a part is written as one") };
+        let iota = b.iota(rows);
+        let own = b.cmp(CmpOp::Eq, iota, places);
+        let own = b.reshape(own, &[1, rows, 1]);
+        let row = times(b, self.head, t.parts);
+        let row = b.add(row, part);
+        for ([start, d], &sum) in pieces(self.l.value_dim, PIECE).into_iter().zip(&sums.pieces) {
+            let start = b.index(i64::from(start));
+            let sum = b.reshape(sum, &[1, rows, d]);
+            b.store(to, &[self.tokens, row, start], sum, Some(own));
+        }
+        for (which, v) in [(zero, sums.largest), (b.index(1), sums.total)] {
+            let v = b.reshape(v, &[1, rows, 1]);
+            b.store(totals, &[self.tokens, row, which], v, Some(own));
+        }
     }
 
     /// Divides by the totals and stores the rows of the tokens that there are.

@@ -30,7 +30,7 @@ pub(super) fn emit(b: &mut Builder, l: &Attention, t: &WaveAttention, a: &Args) 
     let part = b.program_id(2);
     let w = Waves { l, t, a, token, head, kv_head, position, part };
     let whole = w.range(b);
-    let [first, end] = if t.parts == 1 { whole } else { w.part_of(b, whole) };
+    let [first, end] = if t.parts == 1 { whole } else { part_of(b, whole, part, [t.positions, t.parts]) };
     let queries: Vec<Vec<Value>> = (0..t.group).map(|i| w.query(b, i)).collect();
     let mut inits = Vec::new();
     for _ in 0..t.group {
@@ -54,6 +54,19 @@ fn pieces(d: u32) -> Vec<(u32, u32)> {
     let first = 1 << d.ilog2();
     let rest = pieces(d - first).into_iter().map(|(start, d)| (first + start, d));
     std::iter::once((0, first)).chain(rest).collect()
+}
+
+/// One of some equal parts of a range: as many steps as each other part, but for the last ones.
+pub(super) fn part_of(b: &mut Builder, [first, end]: [Value; 2], part: Value, [step, parts]: [u32; 2]) -> [Value; 2] {
+    let n = b.sub(end, first);
+    let (less, all) = (b.index(i64::from(step * parts) - 1), b.index(i64::from(step * parts)));
+    let n = b.add(n, less);
+    let steps = b.div(n, all);
+    let len = times(b, steps, step);
+    let before = b.mul(part, len);
+    let first = b.add(first, before);
+    let behind = b.add(first, len);
+    [first, b.min(end, behind)]
 }
 
 struct Waves<'a> {
@@ -82,20 +95,6 @@ impl Waves<'_> {
         let step = b.index(i64::from(self.t.positions));
         let first = b.binary(BinaryOp::Div, first, step);
         [b.mul(first, step), end]
-    }
-
-    /// The program's part of a range: as many steps as each other part, but for the last ones.
-    fn part_of(&self, b: &mut Builder, [first, end]: [Value; 2]) -> [Value; 2] {
-        let (step, parts) = (self.t.positions, self.t.parts);
-        let n = b.sub(end, first);
-        let (less, all) = (b.index(i64::from(step * parts) - 1), b.index(i64::from(step * parts)));
-        let n = b.add(n, less);
-        let steps = b.div(n, all);
-        let len = times(b, steps, step);
-        let before = b.mul(self.part, len);
-        let first = b.add(first, before);
-        let behind = b.add(first, len);
-        [first, b.min(end, behind)]
     }
 
     /// A head's query in pieces, `[1, piece]` each.

@@ -5,7 +5,7 @@ use crate::cost::{Candidate, Rounds, Term, ranked};
 use crate::facts::{Output, TargetShape, TemplateError, WeightType};
 use crate::packed::Panels;
 use crate::row::PIECE;
-use hrx_ir::quant::CHUNK;
+use hrx_ir::quant::{CHUNK, Format};
 use hrx_ir::tile::Elem;
 
 /// How the work of a [`Linear`] is cut.
@@ -81,6 +81,9 @@ pub struct RowsTiling {
     pub chunks: u32,
     /// Waves of a program.
     pub waves: u32,
+    /// Whether rows of `f32` that are multiplied by quantised weights are brought to local memory first, as numbers of 15
+    /// bits. Other products are the same with it.
+    pub fixed: bool,
 }
 
 impl RowsTiling {
@@ -88,7 +91,7 @@ impl RowsTiling {
     pub fn choose(shape: &TargetShape, nk: [u32; 2], weight: WeightType, matrices: u32) -> RowsTiling {
         let mut found = RowsTiling::candidates(shape, nk, weight, matrices).into_iter().filter(|c| c.refused.is_none());
         // One chunk of one row a lane is possible whatever the sizes.
-        found.next().map_or(RowsTiling { rows: shape.lanes, chunks: 1, waves: 1 }, |c| c.cut)
+        found.next().map_or(RowsTiling { rows: shape.lanes, chunks: 1, waves: 1, fixed: false }, |c| c.cut)
     }
 
     /// All cuts with their costs, the cheapest first.
@@ -98,6 +101,9 @@ impl RowsTiling {
         weight: WeightType,
         matrices: u32,
     ) -> Vec<Candidate<RowsTiling>> {
+        if let (WeightType::Quant(format), true) = (weight, fixed_rows(shape, nk[1])) {
+            return fixed_candidates(shape, nk, format);
+        }
         let mut out = Vec::new();
         for chunks in [1, 2, 4, 8, 16, 32] {
             for waves in [4, 2, 8, 1] {
@@ -129,6 +135,46 @@ const SECTOR_CYCLES: f64 = 4.0;
 /// The fewest bytes of a row that a step reads, where the row has more.
 const SHORTEST: u32 = 32;
 
+/// Whether a row of x comes to local memory as numbers, of which each element takes two and a half bytes.
+fn fixed_rows(shape: &TargetShape, k: u32) -> bool {
+    shape.waves.is_some_and(|w| w.fixed_rows && 3 * k < w.lds)
+}
+
+/// Waves of a program that brings its row to local memory: they share that work.
+const FIXED_WAVES: u32 = 8;
+
+/// Chunks of a step from which on it pays that steps divide the row.
+const FEW_CHUNKS: u32 = 8;
+
+/// Cuts for rows of numbers. What a step does is little against waiting for its weights, so what counts is that they are
+/// many beside one another, and of one row lie together. The first has as many rows a lane as leave enough programs to
+/// share out.
+fn fixed_candidates(shape: &TargetShape, [n, k]: [u32; 2], format: &Format) -> Vec<Candidate<RowsTiling>> {
+    let lanes_of_chunk = lanes_of_chunk(format.block_bytes.div_ceil(format.chunks()));
+    let most = shape.lanes / lanes_of_chunk;
+    let chunks_of_row = k.div_ceil(CHUNK);
+    let dividing = 1 << chunks_of_row.trailing_zeros();
+    let chunks = if dividing >= FEW_CHUNKS { most.min(dividing) } else { most.min(chunks_of_row.next_power_of_two()) };
+    let simds = shape.waves.and_then(|w| w.simds).unwrap_or(1);
+    let cut = |registers: u32| {
+        let rows = shape.lanes / (chunks * lanes_of_chunk) * FIXED_WAVES * registers;
+        let cut = RowsTiling { rows, chunks, waves: FIXED_WAVES, fixed: true };
+        let programs = n.div_ceil(rows);
+        if registers > 1 && 8 * programs < 3 * simds {
+            return Candidate::refused(cut, format!("{programs} programs are too few for {simds} SIMDs"));
+        }
+        let steps = chunks_of_row.div_ceil(chunks);
+        let reason = format!("{programs} programs, {steps} steps of {registers} rows a lane");
+        Candidate { cut, refused: None, terms: vec![Term { name: "programs", cycles: f64::from(programs), reason }] }
+    };
+    ranked([4, 2, 1].map(cut).into())
+}
+
+/// Lanes that one chunk of so many bytes keeps busy: each takes 16 bytes of codes.
+fn lanes_of_chunk(bytes: u32) -> u32 {
+    (bytes.div_ceil(16).next_power_of_two() / 2).max(1)
+}
+
 /// The cost of a cut in which each wave's lanes have `registers` rows each.
 fn rows_cost(
     shape: &TargetShape,
@@ -142,11 +188,10 @@ fn rows_cost(
         WeightType::Quant(f) => f.block_bytes.div_ceil(f.chunks()),
         WeightType::Float(e) => CHUNK * e.bytes(),
     };
-    // Lanes that one chunk keeps busy: each takes 16 bytes of codes.
-    let lanes_of_chunk = (chunk_bytes.div_ceil(16).next_power_of_two() / 2).max(1);
+    let lanes_of_chunk = lanes_of_chunk(chunk_bytes);
     let rows_of_wave = shape.lanes / (chunks * lanes_of_chunk).min(shape.lanes);
     let rows = rows_of_wave * waves * registers;
-    let cut = RowsTiling { rows, chunks, waves };
+    let cut = RowsTiling { rows, chunks, waves, fixed: false };
     if chunks * lanes_of_chunk > shape.lanes {
         return Candidate::refused(cut, format!("{chunks} chunks are more than {} lanes read", shape.lanes));
     }
@@ -388,6 +433,30 @@ impl LinearCut {
         }
     }
 
+    /// The cut for the rows of a token's `used` experts.
+    pub fn of_experts(
+        shape: &TargetShape,
+        [n, k]: [u32; 2],
+        weight: WeightType,
+        matrices: u32,
+        used: u32,
+    ) -> LinearCut {
+        // They are beside one another, as rows of one matrix are.
+        match LinearCut::choose(shape, [n.saturating_mul(used), k], weight, 1, matrices) {
+            LinearCut::Rows(t) if t.fixed => t.into(),
+            _ => LinearCut::choose(shape, [n, k], weight, 1, matrices),
+        }
+    }
+
+    /// The cut for rows that are the sum of a token's experts'.
+    pub fn of_sum(shape: &TargetShape, nk: [u32; 2], weight: WeightType) -> LinearCut {
+        match LinearCut::choose(shape, nk, weight, 1, 1) {
+            // Each program has a row of every expert to stage: more of smaller ones.
+            LinearCut::Rows(t) if t.fixed => RowsTiling { rows: t.rows / 2, waves: t.waves / 2, ..t }.into(),
+            cut => cut,
+        }
+    }
+
     /// The cuts that [`LinearCut::choose`] chooses from, the chosen one first; only that one for vectors.
     pub fn candidates(
         shape: &TargetShape,
@@ -491,7 +560,9 @@ impl LinearCut {
             LinearCut::Panels(t) => {
                 format!("_t{}x{}{}_p{}", t.tokens, t.rows, t.panels.tag(), t.program_rows)
             }
-            LinearCut::Rows(t) => format!("_rows{}c{}w{}", t.rows, t.chunks, t.waves),
+            LinearCut::Rows(t) => {
+                format!("_rows{}c{}w{}{}", t.rows, t.chunks, t.waves, if t.fixed { "f" } else { "" })
+            }
             LinearCut::Matrix(t) => format!("_tile{}x{}x{}w{}", t.m, t.n, t.k, t.waves),
         }
     }

@@ -10,6 +10,7 @@
 mod cut;
 mod dot;
 mod experts;
+mod fixed;
 mod matrix;
 mod panel_cut;
 mod panels;

@@ -4,17 +4,20 @@
 //! are added in order, scaled once for the group that they are in, and added to the run's sum of the steps before. At the
 //! end the runs of a row are summed. Lanes that have a run of several rows read the token's elements once for them.
 //!
+//! Rows of x that are [`fixed`](super::fixed) are in local memory, and their products are sums of integers.
+//!
 //! A norm needs no pass of its own: squares are summed beside the products of elements and the norm's weights, and the
 //! sums are divided by the root of their mean at the end.
 
 use super::dot::{Input, Matrix};
 use super::experts::{Chosen, ExpertArgs, Experts};
+use super::fixed::{Fixed, HIGH, Part, Staging};
 use super::{Args, Linear, RowsTiling, rows_from};
 use crate::emit::{below, plus, times};
 use crate::facts::Output;
 use crate::norm::inverse_of_squares;
 use hrx_ir::quant::{CHUNK, Format};
-use hrx_ir::tile::{Builder, CmpOp, Elem, GridExpr, ReduceOp, RunPart, Type, Value, View};
+use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, ReduceOp, RunPart, Type, Value, View};
 
 /// Elements that one accumulator takes in a step: a lane reads the codes of as many together, and no group of a format
 /// is shorter.
@@ -32,8 +35,8 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &RowsTiling, a: &Args) {
     }
     let of = l.chosen(b, a, token);
     let row = rows_from(b, first, t.rows, l.n, of.map(|c| c.first));
-    let rows = Rows { l, t, a, token: of.map_or(token, |c| c.x_row), row };
-    let sums = rows.sums(b);
+    let (rows, squares) = Rows::staged(b, (l, t, a), of.map_or(token, |c| c.x_row), row);
+    let sums = rows.sums(b, squares);
     rows.store(b, [token, first], of, &sums);
 }
 
@@ -51,11 +54,14 @@ fn summed(
 ) {
     let used = b.index(i64::from(experts.used));
     let base = b.mul(token, used);
-    let add = |b: &mut Builder, slot: Value, sum: Value| {
+    let rows_of = |b: &mut Builder, slot: Value| {
         let x_row = b.add(base, slot);
         let of = experts.of_token(b, args, [token, slot], x_row, l.n);
         let row = rows_from(b, first, t.rows, l.n, Some(of.first));
-        let runs = Rows { l, t, a, token: x_row, row }.run_sums(b);
+        Rows::staged(b, (l, t, a), x_row, row).0
+    };
+    let add = |b: &mut Builder, (slot, rows): (Value, Rows), sum: Value| {
+        let runs = rows.run_sums(b);
         match experts.weight(b, args, [token, slot]) {
             Some(weight) => b.fma(runs[0], weight, sum),
             None => b.add(runs[0], sum),
@@ -66,11 +72,12 @@ fn summed(
     let bounds = [b.index(0), used, b.index(i64::from(by))];
     let sums = b.for_loop(bounds, &[zero], |b, slot, sums| {
         let slots: Vec<Value> = (0..by).map(|i| plus(b, slot, i)).collect();
-        vec![slots.into_iter().fold(sums[0], |sum, slot| add(b, slot, sum))]
+        let rows: Vec<Rows> = slots.iter().map(|&slot| rows_of(b, slot)).collect();
+        vec![slots.into_iter().zip(rows).fold(sums[0], |sum, of| add(b, of, sum))]
     });
     let sum = b.reduce(ReduceOp::Sum, sums[0], 1);
     let zero = b.index(0);
-    Rows { l, t, a, token, row: zero }.store(b, [token, first], None, &[sum]);
+    Rows { l, t, a, token, row: zero, fixed: None }.store(b, [token, first], None, &[sum]);
 }
 
 /// A step of the token's row, and the sum of each of its runs, `[1, runs]`. What nobody reads is removed.
@@ -79,7 +86,12 @@ enum Step {
     F32 { x: Value, sum: Value },
     /// Codes `i8 [1, step]` and the scale of each run.
     Q8 { codes: Value, scale: Value, sum: Value },
+    /// Numbers of 15 bits.
+    Fixed(Part),
 }
+
+/// What rows are multiplied by what, how, and where it is.
+type Facts<'a> = (&'a Linear, &'a RowsTiling, &'a Args);
 
 struct Rows<'a> {
     l: &'a Linear,
@@ -89,6 +101,23 @@ struct Rows<'a> {
     token: Value,
     /// The program's rows as loads take them.
     row: Value,
+    /// The row of x in local memory.
+    fixed: Option<Fixed>,
+}
+
+/// Sums of runs `[rows, runs]` of which those that a lane has together, of chunks whose codes are in the same bytes, are
+/// added up: then lanes exchange half as many.
+fn paired(b: &mut Builder, sums: Value, matrix: Matrix) -> Value {
+    let Matrix::Quant(_, format) = matrix else { return sums };
+    let Some(apart) = format.chunks_of_bytes() else { return sums };
+    let [rows, runs] = [0, 1].map(|axis| b.ty(sums).shape.dims()[axis]);
+    let apart = apart * CHUNK / RUN;
+    if !runs.is_multiple_of(2 * apart) {
+        return sums;
+    }
+    let pairs = b.reshape(sums, &[rows, runs / (2 * apart), 2, apart]);
+    let pairs = b.reduce(ReduceOp::Sum, pairs, 2);
+    b.reshape(pairs, &[rows, runs / 2])
 }
 
 /// Where a step is in a row.
@@ -100,59 +129,89 @@ struct Place {
     col: Value,
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
     /// Elements of a step.
     fn step(&self) -> u32 {
         self.t.chunks * CHUNK
     }
 
-    /// The sums of each matrix's rows, `[rows, 1]`.
-    fn sums(&self, b: &mut Builder) -> Vec<Value> {
+    /// Rows, with the row of x in local memory where the cut has it there: with a norm its squares come in parts, `[1, n]`.
+    fn staged(b: &mut Builder, (l, t, a): Facts<'a>, token: Value, row: Value) -> (Rows<'a>, Option<Value>) {
+        let mut rows = Rows { l, t, a, token, row, fixed: None };
+        let quantised = a.weights.iter().all(|m| matches!(m, Matrix::Quant(..)));
+        if !(t.fixed && quantised && l.input == Output::F32) {
+            return (rows, None);
+        }
+        let staging = Staging { row: token, k: l.k, step: rows.step(), run: RUN, waves: t.waves };
+        let (fixed, squares) = staging.stage(b, a);
+        rows.fixed = Some(fixed);
+        (rows, squares)
+    }
+
+    /// The sums of each matrix's rows, `[rows, 1]`, with the squares if staging has seen to them.
+    fn sums(&self, b: &mut Builder, squares: Option<Value>) -> Vec<Value> {
         let mut sums = self.run_sums(b);
-        let inverse = self.l.norm.and_then(|eps| Some((eps, sums.pop()?)));
+        let inverse = self.l.norm.and_then(|eps| Some((eps, squares.or_else(|| sums.pop())?)));
         let inverse = inverse.map(|(eps, squares)| inverse_of_squares(b, squares, self.l.k, eps.f64()));
-        let finished = |s| {
+        let finished = |(&matrix, s): (&Matrix, Value)| {
+            let s = if self.fixed.is_some() { paired(b, s, matrix) } else { s };
             let sum = b.reduce(ReduceOp::Sum, s, 1);
             inverse.map_or(sum, |inverse| b.mul(sum, inverse))
         };
-        sums.into_iter().map(finished).collect()
+        self.a.weights.iter().zip(sums).map(finished).collect()
     }
 
-    /// The sums of the runs of each matrix's rows, `[rows, runs]`, and with a norm those of the squares, `[1, runs]`.
+    /// The sums of the runs of each matrix's rows, `[rows, runs]`, and with a norm those of the squares, `[1, runs]`, if
+    /// staging has not seen to them. Where the token's elements are in local memory a program goes over one matrix after
+    /// the other, and has more rows of each at once.
     fn run_sums(&self, b: &mut Builder) -> Vec<Value> {
+        let weights = &self.a.weights;
+        match self.fixed {
+            Some(_) => weights.iter().flat_map(|w| self.sums_of(b, std::slice::from_ref(w), false)).collect(),
+            None => self.sums_of(b, weights, self.l.norm.is_some()),
+        }
+    }
+
+    /// Those of some matrices, and of the squares.
+    fn sums_of(&self, b: &mut Builder, weights: &[Matrix], squares: bool) -> Vec<Value> {
         let (rows, step) = (self.t.rows, self.step());
         let zero = b.float(0.0, &[rows, step / RUN]);
-        let mut zeros = vec![zero; self.a.weights.len()];
+        let mut zeros = vec![zero; weights.len()];
         // The squares' sums come last.
-        zeros.extend(self.l.norm.map(|_| b.float(0.0, &[1, step / RUN])));
+        if squares {
+            zeros.push(b.float(0.0, &[1, step / RUN]));
+        }
         // Chunks are counted rather than elements: then all that moves in the loop is a multiple of its counter.
         let (first, end) = (b.index(0), b.index(i64::from(self.l.k.div_ceil(CHUNK))));
         let by = b.index(i64::from(self.t.chunks));
         let add_step = |b: &mut Builder, chunk: Value, sums: &[Value]| {
             let size = b.index(i64::from(CHUNK));
             let col = b.mul(chunk, size);
-            self.add_step(b, Place { chunk, col }, sums)
+            self.add_step(b, weights, Place { chunk, col }, sums)
         };
         if self.l.k <= step { add_step(b, first, &zeros) } else { b.for_loop([first, end, by], &zeros, add_step) }
     }
 
     /// Adds a step's products to the runs' sums. The token's elements are read once for all matrices.
-    fn add_step(&self, b: &mut Builder, at: Place, sums: &[Value]) -> Vec<Value> {
+    fn add_step(&self, b: &mut Builder, weights: &[Matrix], at: Place, sums: &[Value]) -> Vec<Value> {
         let (x, squares) = self.input(b, at);
-        let matrices = self.a.weights.iter().zip(sums);
+        let matrices = weights.iter().zip(sums);
         let mut next: Vec<Value> = matrices
             .map(|(&matrix, &sum)| match matrix {
                 Matrix::Quant(view, format) => self.quant_step(b, view, format, at, &x, sum),
                 Matrix::Float(view) => self.float_step(b, view, at.col, &x, sum),
             })
             .collect();
-        let before = sums.get(self.a.weights.len()).zip(squares);
+        let before = sums.get(weights.len()).zip(squares);
         next.extend(before.map(|(&before, squares)| b.add(before, squares)));
         next
     }
 
     /// A step of the token's row, and with a norm the sums of the squares of its runs, `[1, runs]`.
     fn input(&self, b: &mut Builder, at: Place) -> (Step, Option<Value>) {
+        if let Some(fixed) = &self.fixed {
+            return (Step::Fixed(fixed.part(b, at.chunk, self.step())), None);
+        }
         let x = match self.a.x {
             Input::F32(x) => x,
             Input::Q8 { codes, scales } => {
@@ -260,7 +319,29 @@ impl Rows<'_> {
                 let products = b.mul(products, scale);
                 self.accumulate(b, acc, [products, sum], scales, offsets)
             }
+            Step::Fixed(ref part) => {
+                let codes = self.runs(b, codes);
+                let [high, low] = [part.high, part.low].map(|bytes| self.runs(b, bytes));
+                let zero = b.int(0, Type::new(Elem::I32, &[rows, self.step() / RUN, 1]));
+                let sums = self.dots(b, codes, high, zero);
+                let by = b.int(i64::from(HIGH), Type::new(Elem::I32, &[1, 1, 1]));
+                let sums = b.binary(BinaryOp::Shl, sums, by);
+                let sums = self.dots(b, codes, low, sums);
+                let sums = b.reshape(sums, &[rows, self.step() / RUN]);
+                let products = b.convert(sums, Elem::F32);
+                let products = b.mul(products, part.unit);
+                self.accumulate(b, acc, [products, part.sum], scales, offsets)
+            }
         }
+    }
+
+    /// The sums of products of bytes over each run, `[rows, runs, RUN]`, added to `i32 [rows, runs, 1]`: exact.
+    fn dots(&self, b: &mut Builder, codes: Value, x: Value, mut sums: Value) -> Value {
+        for at in (0..RUN).step_by(4) {
+            let [codes, x] = [codes, x].map(|bytes| b.slice(bytes, 2, at, 4));
+            sums = b.dot4(codes, x, sums);
+        }
+        sums
     }
 
     /// scale * products - offset * sum, added to the accumulator.

@@ -308,7 +308,7 @@ fn values_have_their_own_size_or_lie_in_keys() {
 #[test]
 fn tiles_attend_as_vectors_do() {
     let cut = |group, tokens, keys, waves, turned| -> AttentionCut {
-        TileAttention { group, tokens, keys, waves, turned }.into()
+        TileAttention { group, tokens, keys, waves, turned, parts: 1 }.into()
     };
     for turned in [false, true] {
         let a = Attention { tiling: cut(2, 8, 16, 1, turned), ..BASE };
@@ -332,21 +332,40 @@ fn tiles_attend_as_vectors_do() {
     }
 }
 
+/// One token's heads as rows, more and fewer than fragments have, and its positions in parts: fewer steps than parts, as
+/// many, and a rest.
+#[test]
+fn tiles_of_one_token_attend_in_parts() {
+    let cut = |group, keys, waves, parts| -> AttentionCut {
+        TileAttention { group, tokens: 1, keys, waves, turned: false, parts }.into()
+    };
+    for (keys, waves, parts) in [(16, 1, 2), (32, 2, 4), (16, 2, 16)] {
+        let a = Attention { heads: 6, kv_heads: 2, head_dim: 32, value_dim: 32, ..BASE };
+        let a = Attention { tiling: cut(3, keys, waves, parts), ..a };
+        check_tile(&a, &[0, 15, 16, 63, 64, 127], 60);
+        check_tile(&Attention { window: Some(19), softcap: Some(Real(50.0)), ..a.clone() }, &[3, 21, 127], 61);
+        check_tile(&Attention { sinks: true, ..a.clone() }, &[0, 90], 62);
+        let all = Attention { heads: 16, kv_heads: 1, value_dim: 48, tiling: cut(16, keys, waves, parts), ..a };
+        check_tile(&all, &[77], 63);
+    }
+}
+
 /// Queries and weights are rounded to `f16`: an error of 2^-11 of a weight, and of a score of some units.
 fn check_tile(a: &Attention, positions: &[i32], seed: u64) {
     let (args, want) = case(a, positions, seed);
     for options in [Options::default(), Options::exact()] {
-        check(&a.name(), &launch(a, &args, &options).elems(Slot::Out), &want, 2e-3);
+        check(&a.name(), &attend(a, &args, &options).elems(Slot::Out), &want, 2e-3);
     }
 }
 
 #[test]
 fn tiles_refuse_what_they_have_no_way_for() {
-    let tiling: AttentionCut = TileAttention { group: 2, tokens: 8, keys: 16, waves: 1, turned: false }.into();
+    let tiling: AttentionCut =
+        TileAttention { group: 2, tokens: 8, keys: 16, waves: 1, turned: false, parts: 1 }.into();
     let a = Attention { tiling, ..BASE };
     a.kernel().expect("supported");
     let of = |t: TileAttention| Attention { tiling: t.into(), ..BASE };
-    let t = TileAttention { group: 2, tokens: 8, keys: 16, waves: 1, turned: false };
+    let t = TileAttention { group: 2, tokens: 8, keys: 16, waves: 1, turned: false, parts: 1 };
     for (bad, reason) in [
         (Attention { head_dim: 24, ..a.clone() }, "fragments"),
         (Attention { shared: true, ..a.clone() }, "apart"),
@@ -368,7 +387,7 @@ proptest! {
 
     #[test]
     fn what_shares_a_tile_changes_no_bit_of_a_token(start in 0i32..90, n in 1i32..20, window in prop::option::of(1u32..40)) {
-        let t = |group, tokens| TileAttention { group, tokens, keys: 16, waves: 1, turned: false };
+        let t = |group, tokens| TileAttention { group, tokens, keys: 16, waves: 1, turned: false, parts: 1 };
         let a = |t: TileAttention| Attention { window, tiling: t.into(), ..BASE };
         let positions: Vec<i32> = (start..start + n).collect();
         let (args, _) = case(&a(t(1, 16)), &positions, 48);
@@ -385,7 +404,7 @@ fn sequences_of_a_cache_do_not_see_each_other() {
     const FIRST: usize = 64;
     let positions: Vec<i32> = (9..25).collect();
     let wave = |parts| WaveAttention { group: 2, positions: 8, waves: 1, parts }.into();
-    let tile = TileAttention { group: 2, tokens: 8, keys: 16, waves: 1, turned: false }.into();
+    let tile = TileAttention { group: 2, tokens: 8, keys: 16, waves: 1, turned: false, parts: 1 }.into();
     for tiling in [TILING.into(), wave(1), wave(4), tile] {
         for window in [None, Some(3), Some(13)] {
             let alone = Attention { window, tiling, ..BASE };

@@ -258,6 +258,7 @@ pub fn waves_shape(lanes: u32) -> hrx_templates::TargetShape {
         code_factor: 1,
         transposing_loads: false,
         cache_bytes: None,
+        fixed_rows: false,
     };
     hrx_templates::TargetShape::waves(lanes, 256, waves)
 }

@@ -72,7 +72,7 @@ fn product(r: &mut Random, names: [&'static str; 2], linear: Linear, t: usize, x
 #[test]
 fn products_of_one_input_share_a_launch() {
     let mut r = Random::new(1);
-    let rows: LinearCut = RowsTiling { rows: 4, chunks: 2, waves: 2 }.into();
+    let rows: LinearCut = RowsTiling { rows: 4, chunks: 2, waves: 2, fixed: false }.into();
     let matrix: LinearCut = MatrixTiling { m: 16, n: 32, k: 32, waves: 2 }.into();
     for (tiling, norm, t) in [(rows, Some(Real(1e-5)), 1), (rows, None, 3), (matrix, None, 19)] {
         let k = 256;

@@ -81,25 +81,41 @@ impl Hazards {
         barrier
     }
 
-    /// Goes through a block as code generation will.
-    fn walk(&mut self, k: &Kernel, block: Block) {
+    /// Goes through a block as code generation will; whether there is a barrier in it.
+    fn walk(&mut self, k: &Kernel, block: Block) -> bool {
+        let mut barriers = false;
         for &inst in &k.blocks[block].insts {
-            match &k.insts[inst].op {
+            barriers |= match &k.insts[inst].op {
                 Op::Load { view, index, shape, .. } if is_local(k, *view) => {
-                    self.access(k, part(*view, index, shape), false);
+                    self.access(k, part(*view, index, shape), false)
                 }
                 Op::Store { view, index, value, .. } if is_local(k, *view) => {
-                    self.access(k, part(*view, index, &k.ty(*value).shape), true);
+                    self.access(k, part(*view, index, &k.ty(*value).shape), true)
                 }
                 Op::For { body, .. } => {
+                    let barrier = self.before_loop(k, *body);
+                    if barrier {
+                        self.clear();
+                    }
                     let before = self.clone();
                     self.enter(k, *body);
-                    self.walk(k, *body);
+                    let inside = self.walk(k, *body);
                     self.leave(before);
+                    barrier || inside
                 }
-                _ => {}
+                _ => false,
             }
         }
+        barriers
+    }
+
+    /// Whether one barrier before a loop spares all turns one: where only what was done before is in their way.
+    fn before_loop(&self, k: &Kernel, body: Block) -> bool {
+        let barriers = |mut h: Hazards| {
+            h.enter(k, body);
+            h.walk(k, body)
+        };
+        barriers(self.clone()) && !barriers(Hazards::default())
     }
 
     /// At the start of a loop's body: what came before it, or the turn before.
@@ -175,6 +191,9 @@ impl Builder<'_> {
     }
 
     pub(super) fn enter_loop(&mut self, body: Block) {
+        if self.hazards.before_loop(self.k, body) {
+            self.barrier();
+        }
         let before = self.hazards.clone();
         self.hazards.enter(self.k, body);
         // Whether the body uses scratch memory is known only when it has been built.

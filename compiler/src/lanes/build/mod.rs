@@ -19,6 +19,7 @@ mod scales;
 mod shape;
 mod tile;
 
+use super::ahead;
 use super::assign::{self, Layouts};
 use super::facts::Facts;
 use super::ir::{LaneKernel, Ty, Val};
@@ -110,7 +111,11 @@ pub fn build(k: &Kernel, chip: impl Into<Facts>) -> std::result::Result<LaneKern
     if lds > u64::from(facts.lds) {
         return Err(refused(format!("a workgroup needs {lds} bytes of LDS, {} has {} for one", facts.name, facts.lds)));
     }
-    Ok(b.e.finish(&k.name, facts.wave, k.waves, lds as u32))
+    let mut lanes = b.e.finish(&k.name, facts.wave, k.waves, lds as u32);
+    if let Some(simds) = facts.loads_ahead {
+        ahead::loads_ahead(k, simds, &mut lanes);
+    }
+    Ok(lanes)
 }
 
 impl Builder<'_> {

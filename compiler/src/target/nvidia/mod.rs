@@ -238,6 +238,12 @@ impl Chip {
         (self.max_waves.value / waves).min(self.shared.value / each).min(self.max_workgroups.value)
     }
 
+    /// Whether a launch may begin before the one in front of it has ended, and its code wait for that (PTX ISA,
+    /// "griddepcontrol": from `sm_90` on).
+    pub fn begins_early(&self) -> bool {
+        self.capability >= [9, 0]
+    }
+
     /// Registers of a lane come in multiples of this.
     pub fn lane_granule(&self) -> u32 {
         REGISTER_GRANULE.value / WARP

@@ -92,3 +92,50 @@ functions! {
         cuLinkDestroy(state: Handle);
     }
 }
+
+functions! {
+    /// What drivers for CUDA 11.8 and later have.
+    Launches {
+        /// Launches a kernel with attributes.
+        cuLaunchKernelEx(
+            config: *const LaunchConfig,
+            function: Handle,
+            params: *mut Handle,
+            extra: *mut Handle
+        );
+    }
+}
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+pub struct LaunchConfig {
+    /// Workgroups along the axes.
+    pub grid: [c_uint; 3],
+    /// Threads of one along the axes.
+    pub block: [c_uint; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: c_uint,
+    /// The stream.
+    pub stream: Handle,
+    /// Attributes.
+    pub attributes: *const LaunchAttribute,
+    /// How many.
+    pub count: c_uint,
+}
+
+/// `CUlaunchAttribute`: a number, and from its eighth byte on a value of at most 64 bytes.
+#[repr(C)]
+pub struct LaunchAttribute {
+    id: c_uint,
+    _pad: c_uint,
+    value: [u64; 8],
+}
+
+impl LaunchAttribute {
+    /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`, allowed: the launch may begin before the one in front of it
+    /// in the stream has ended, and its code waits for that.
+    pub fn early() -> LaunchAttribute {
+        // The value is an int.
+        LaunchAttribute { id: 6, _pad: 0, value: [1, 0, 0, 0, 0, 0, 0, 0] }
+    }
+}

@@ -1,7 +1,8 @@
 //! What CUDA does in its own way of that which GPUs share.
 
 use super::api::{
-    FUNCTION_DYNAMIC_SHARED, Handle, JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES, JIT_INPUT_PTX, LAUNCH_END, UNSUPPORTED_PTX,
+    FUNCTION_DYNAMIC_SHARED, Handle, JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES, JIT_INPUT_PTX, LAUNCH_END, LaunchAttribute,
+    LaunchConfig, UNSUPPORTED_PTX,
 };
 use super::found::Found;
 use super::layout::layout;
@@ -28,6 +29,9 @@ const SHARED_UNASKED: u32 = 48 << 10;
 /// The variable that says into how many branches graphs cut a stage's launches.
 const BRANCHES: &str = "HRX_CUDA_BRANCHES";
 
+/// The variable that is 0 where launches are to wait until those in front have ended.
+const EARLY: &str = "HRX_CUDA_EARLY";
+
 /// Branches of a graph: few stages have more launches than that.
 const MOST_BRANCHES: usize = 4;
 
@@ -42,6 +46,7 @@ pub(super) struct CudaDriver {
     chip: &'static Chip,
     compute: String,
     branches: usize,
+    early: bool,
 }
 
 // SAFETY: a handle that is only passed to the driver, which takes it from any thread.
@@ -62,7 +67,8 @@ impl CudaDriver {
             Some(n @ 1..=MOST_BRANCHES) => n,
             _ => MOST_BRANCHES,
         };
-        Ok(CudaDriver { library, device, context, chip, compute: found.compute(), branches })
+        let early = std::env::var(EARLY).map_or(true, |v| v != "0");
+        Ok(CudaDriver { library, device, context, chip, compute: found.compute(), branches, early })
     }
 
     /// Assembles and links PTX that ends with a 0.
@@ -159,6 +165,28 @@ impl Driver for CudaDriver {
 
     fn layout(&self, kernel: &Kernel, object: &[u8]) -> Result<Layout, String> {
         layout(kernel, object)
+    }
+
+    unsafe fn launch_early(
+        &self,
+        function: Handle,
+        grid: [u32; 3],
+        layout: &Layout,
+        extra: *mut Handle,
+        stream: Handle,
+    ) -> Option<Result<(), CallError>> {
+        let launches = self.library.early.as_ref().filter(|_| self.early)?;
+        let attribute = LaunchAttribute::early();
+        let config = LaunchConfig {
+            grid,
+            block: [layout.block, 1, 1],
+            shared: layout.local,
+            stream,
+            attributes: &raw const attribute,
+            count: 1,
+        };
+        // SAFETY: the caller's promise; the description and its attribute live until the call has read them.
+        Some(unsafe { launches.cuLaunchKernelEx(&raw const config, function, null_mut(), extra) })
     }
 
     unsafe fn prepare(&self, function: Handle, layout: &Layout) -> Result<(), CallError> {

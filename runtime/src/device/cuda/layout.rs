@@ -5,6 +5,9 @@ use hrx_compiler::ptx::Ptx;
 use hrx_compiler::target::nvidia::WARP;
 use hrx_ir::tile::{Kernel, Param};
 
+/// What waits for the launches in front.
+const AWAIT: &str = "griddepcontrol.wait";
+
 /// Reads the layout from PTX and holds it to the kernel that it was compiled from.
 ///
 /// # Errors
@@ -36,7 +39,8 @@ pub(super) fn layout(kernel: &Kernel, object: &[u8]) -> Result<Layout, String> {
         end = offset + bytes;
         fields.push((offset, bytes));
     }
-    Ok(Layout { fields, bytes: end, block, local: found.dynamic_shared })
+    let awaits = found.instructions.iter().any(|i| i.name() == AWAIT);
+    Ok(Layout { fields, bytes: end, block, local: found.dynamic_shared, awaits })
 }
 
 #[cfg(test)]
@@ -58,7 +62,7 @@ mod tests {
         let target = Target::from_name("sm_90").expect("a target");
         let kernel = parse_kernel(DOUBLE).expect("a kernel");
         let object = hrx_compiler::compile(&kernel, &target).expect("compiles").object;
-        let wanted = Layout { fields: vec![(0, 4), (8, 8), (16, 8)], bytes: 24, block: 32, local: 0 };
+        let wanted = Layout { fields: vec![(0, 4), (8, 8), (16, 8)], bytes: 24, block: 32, local: 0, awaits: true };
         assert_eq!(layout(&kernel, &object), Ok(wanted));
 
         let refused = |text: String| layout(&parse_kernel(&text).expect("a kernel"), &object).expect_err("refused");

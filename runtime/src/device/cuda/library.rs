@@ -1,6 +1,6 @@
 //! The library of NVIDIA's driver, opened when it is needed. Nothing of CUDA's toolkit is used, at build time or later.
 
-use super::api::Functions;
+use super::api::{Functions, Launches};
 use crate::device::gpu::call::{Missing, Words};
 use crate::device::gpu::library::{LibraryError, Wanted, open_at};
 use crate::device::gpu::shared::{Api, Graphs, Shared};
@@ -26,6 +26,8 @@ pub struct Library {
     pub shared: Shared,
     /// Graphs, where it has them.
     pub graphs: Option<Graphs>,
+    /// Launches with attributes, where it has them.
+    pub early: Option<Launches>,
     /// What it was opened as.
     pub path: PathBuf,
     /// The version of CUDA that the driver has: major, minor.
@@ -78,6 +80,7 @@ impl Library {
             cuda,
             shared,
             graphs: Graphs::find(&library, words, Api::Cuda).ok(),
+            early: Launches::load(&library, words).ok(),
             path: path.into(),
             version: parts(version),
             _library: ManuallyDrop::new(library),

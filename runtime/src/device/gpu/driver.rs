@@ -44,6 +44,18 @@ pub(in crate::device) trait Driver: Send + Sync {
     fn layout(&self, kernel: &Kernel, object: &[u8]) -> Result<Layout, String>;
     /// What a function needs before it is launched with a layout.
     unsafe fn prepare(&self, function: Handle, layout: &Layout) -> Result<(), CallError>;
+    /// Launches a kernel whose code waits for the launch in front of it, which may not have ended when it begins; none
+    /// where the driver can't.
+    unsafe fn launch_early(
+        &self,
+        _function: Handle,
+        _grid: [u32; 3],
+        _layout: &Layout,
+        _extra: *mut Handle,
+        _stream: Handle,
+    ) -> Option<Result<(), CallError>> {
+        None
+    }
     /// Machine code of an object, where the driver makes it; none where objects are machine code.
     fn assemble(&self, object: &[u8]) -> Option<Result<Vec<u8>, String>>;
     /// All that [`assemble`](Driver::assemble)'s result depends on beside the object; none where it makes nothing.
@@ -112,14 +124,14 @@ impl dyn Driver + '_ {
         Ok(function)
     }
 
-    /// Launches a kernel. The arguments are copied.
+    /// Launches a kernel, `early` if it may begin before the launch in front of it has ended. The arguments are copied.
     pub(super) unsafe fn launch(
         &self,
         function: Handle,
         [x, y, z]: [u32; 3],
         layout: &Layout,
         arguments: &[u64],
-        stream: Handle,
+        (stream, early): (Handle, bool),
     ) -> Result<(), CallError> {
         let mut bytes = layout.bytes;
         let mut extra: [Handle; 5] = [
@@ -130,6 +142,12 @@ impl dyn Driver + '_ {
             self.launch_end(),
         ];
         let (block, local, extra) = (layout.block, layout.local, extra.as_mut_ptr());
+        if early && layout.awaits {
+            // SAFETY: as below.
+            if let Some(launched) = unsafe { self.launch_early(function, [x, y, z], layout, extra, stream) } {
+                return launched;
+            }
+        }
         // SAFETY: as above; arguments of so many bytes are described in the way that the library takes.
         unsafe { self.shared().launch(function, x, y, z, block, 1, 1, local, stream, null_mut(), extra) }
     }

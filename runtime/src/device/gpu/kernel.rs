@@ -19,6 +19,8 @@ pub(in crate::device) struct Layout {
     pub(in crate::device) block: u32,
     /// Bytes of local memory that a launch asks for, beside those that the code declares.
     pub(in crate::device) local: u32,
+    /// Whether its code waits for the launches in front, so that it may be launched before they have ended.
+    pub(in crate::device) awaits: bool,
 }
 
 impl Layout {

@@ -59,15 +59,15 @@ impl GpuLaunch {
         self.grid.contains(&0)
     }
 
-    /// Puts the launch into a stream. The driver copies the arguments.
-    fn launch(&self, driver: &dyn Driver, stream: Handle) -> Result<(), CallError> {
+    /// Puts the launch into a stream, to begin `early` if it can. The driver copies the arguments.
+    fn launch(&self, driver: &dyn Driver, stream: Handle, early: bool) -> Result<(), CallError> {
         // Drivers refuse empty grids.
         if self.is_empty() {
             return Ok(());
         }
         let kernel = &self.kernel;
         // SAFETY: the arguments are laid out as the code says; `record`'s caller promised that the memory suits the kernel.
-        unsafe { driver.launch(kernel.function, self.grid, &kernel.layout, &self.arguments, stream) }
+        unsafe { driver.launch(kernel.function, self.grid, &kernel.layout, &self.arguments, (stream, early)) }
     }
 }
 
@@ -141,11 +141,12 @@ impl GpuRecorded {
     }
 
     /// Launches stage by stage, launches of one stage in several streams: the others wait for the first, and that for
-    /// them. In a capture this makes branches of a graph.
+    /// them. In a capture this makes branches of a graph. A launch that is alone in its stage, behind another such one,
+    /// may begin before that has ended.
     fn launch_in(&self, driver: &dyn Driver, branches: &[Branch]) -> Result<(), CallError> {
         let Some((main, others)) = branches.split_first() else { return Ok(()) };
         let shared = driver.shared();
-        let mut first = 0;
+        let (mut first, mut alone) = (0, false);
         while let Some(&stage) = self.stages.get(first) {
             let end = first + self.stages[first..].iter().take_while(|&&s| s == stage).count();
             let launches: Vec<&GpuLaunch> = self.launches[first..end].iter().filter(|l| !l.is_empty()).collect();
@@ -159,7 +160,9 @@ impl GpuRecorded {
             }
             for (i, launch) in launches.iter().enumerate() {
                 let at = i % (beside.len() + 1);
-                launch.launch(driver, if at == 0 { main.stream } else { beside[at - 1].stream })?;
+                let early = beside.is_empty() && alone;
+                launch.launch(driver, if at == 0 { main.stream } else { beside[at - 1].stream }, early)?;
+                alone = beside.is_empty();
             }
             for b in beside {
                 // SAFETY: as above.
@@ -189,7 +192,7 @@ impl GpuRecorded {
         match (&self.way, graphs) {
             // SAFETY: graph and stream are this device's.
             (Way::Graph(graph), Some(graphs)) => context.call(|_| unsafe { graphs.launch(*graph, stream) }),
-            _ => context.call(|d| self.launches.iter().try_for_each(|l| l.launch(d, stream))),
+            _ => context.call(|d| self.launches.iter().try_for_each(|l| l.launch(d, stream, false))),
         }
     }
 }
@@ -233,7 +236,7 @@ impl Recorded for GpuRecorded {
             empty.iter().try_for_each(|&event| record(event))?;
             for (launch, pair) in self.launches.iter().zip(pairs.chunks_exact(2)) {
                 record(pair[0])?;
-                launch.launch(driver, stream)?;
+                launch.launch(driver, stream, false)?;
                 record(pair[1])?;
             }
             Ok(())

@@ -49,7 +49,7 @@ fn check(kernel: &Kernel, metadata: &KernelMetadata, wave: u32, block: u32) -> R
     }
     match metadata.kernarg_segment_size {
         Some(size) if size < end as u64 => Err(format!("its {end} bytes of arguments are more than {size}")),
-        _ => Ok(Layout { fields, bytes: end, block, local: 0 }),
+        _ => Ok(Layout { fields, bytes: end, block, local: 0, awaits: false }),
     }
 }
 
@@ -76,7 +76,8 @@ mod tests {
             let Ok(Target::Amd(chip)) = Target::from_name(name) else { panic!("a chip") };
             let object = hrx_compiler::compile(&kernel(), &Target::Amd(chip)).expect("compiles").object;
             let layout = layout(&kernel(), chip, &object).expect("a layout");
-            assert_eq!(layout, Layout { fields: vec![(0, 4), (8, 8), (16, 8)], bytes: 24, block: wave, local: 0 });
+            let fields = vec![(0, 4), (8, 8), (16, 8)];
+            assert_eq!(layout, Layout { fields, bytes: 24, block: wave, local: 0, awaits: false });
             let mut bytes = [0xAA; 24];
             layout.write(&[7, 0x0102_0304_0506_0708, u64::MAX], &mut bytes);
             let wanted = [&[7, 0, 0, 0, 0xAA, 0xAA, 0xAA, 0xAA][..], &[8, 7, 6, 5, 4, 3, 2, 1], &[0xFF; 8]].concat();

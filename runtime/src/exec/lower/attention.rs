@@ -41,7 +41,9 @@ impl Lowerer<'_> {
         let q = self.f32(q);
         let layer = self.layer(cache);
         // A program writes whole heads.
-        let forms = forms(value_dim.is_multiple_of(CHUNK) && !matches!(tiling, kt::AttentionCut::Tile(_)));
+        let forms = forms(
+            value_dim.is_multiple_of(CHUNK) && (tiling.parts() > 1 || !matches!(tiling, kt::AttentionCut::Tile(_))),
+        );
         let operands = move |s| match s {
             Slot::NTokens => Some(Operand::RowCount(rows)),
             Slot::NCtx => Some(Operand::NCtx),

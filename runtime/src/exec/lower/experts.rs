@@ -73,7 +73,7 @@ impl Lowerer<'_> {
         };
         let single = || match self.expert_panels(p, 1) {
             Some(panels) => panels.into(),
-            None => kt::LinearCut::choose(&self.shape, [n, k], weight, 1, matrices),
+            None => kt::LinearCut::of_experts(&self.shape, [n, k], weight, matrices, used),
         };
         let tiling = grouped.map_or_else(single, |(cut, _)| cut);
         let input = self.expert_input(p);
@@ -203,7 +203,7 @@ impl Lowerer<'_> {
             input: Output::F32,
             experts: Some(experts),
             residual: residual.is_some(),
-            ..kt::Linear::new(n, k, weight, kt::LinearCut::choose(&self.shape, [n, k], weight, 1, 1))
+            ..kt::Linear::new(n, k, weight, kt::LinearCut::of_sum(&self.shape, [n, k], weight))
         };
         let (x, routes, residual) = (self.f32(p.x), self.f32(routes), residual.map(|r| self.f32(r)));
         let matrix = p.weight;
