@@ -46,6 +46,7 @@ pub fn differences(model: &Model, groups: &[usize], activations: Activations) ->
     let prompts = prompts(model.config().n_vocab);
     let alone = prompts.iter().map(|prompt| generate(&mut model.session(&options)?, prompt));
     let alone: Vec<Vec<Vec<f32>>> = alone.collect::<Result<_, Error>>()?;
+    let differs = |row: &[f32], sequence: u32, step: usize| row != alone[sequence as usize][step];
     let mut out = Vec::new();
     for &together in groups {
         let mut session = model.session(&SessionOptions { sequences: SEQUENCES, ..options.clone() })?;
@@ -53,8 +54,7 @@ pub fn differences(model: &Model, groups: &[usize], activations: Activations) ->
         for (sequence, prompt) in (0..).zip(&prompts) {
             session.select(sequence)?;
             let row = session.eval(prompt)?;
-            let differs = row != alone[sequence as usize][0];
-            out.extend(differs.then_some(Difference { together, sequence, step: 0 }));
+            out.extend(differs(&row, sequence, 0).then_some(Difference { together, sequence, step: 0 }));
             next.push(argmax(&row));
         }
         for step in 1..=GENERATED {
@@ -64,8 +64,7 @@ pub fn differences(model: &Model, groups: &[usize], activations: Activations) ->
                 let tokens: Vec<(u32, u32)> = group.iter().map(|&s| (s, next[s as usize])).collect();
                 session.eval_each(&tokens, |i, row| {
                     let sequence = group[i];
-                    let differs = row != alone[sequence as usize][step];
-                    out.extend(differs.then_some(Difference { together, sequence, step }));
+                    out.extend(differs(row, sequence, step).then_some(Difference { together, sequence, step }));
                     next[sequence as usize] = argmax(row);
                     Ok(())
                 })?;

@@ -104,7 +104,7 @@ impl Peer {
         let output = ran.map_err(|e| AgainstError::Start(command.clone(), e))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            let said = said.lines().map(str::trim).filter(|l| !l.is_empty()).next_back().unwrap_or("it said nothing");
+            let said = said.lines().map(str::trim).rfind(|l| !l.is_empty()).unwrap_or("it said nothing");
             return Err(AgainstError::Status { command, status: output.status, said: said.to_owned() });
         }
         let text = String::from_utf8_lossy(&output.stdout);
