@@ -4,12 +4,14 @@
 //! behind another, records of a panel in the order of K:
 //!
 //! ```text
-//! codes    for each chunk of 32 elements, for each plane: vectors of 4 bytes a row
 //! numbers  what scales whole blocks (or groups): a number a row
 //! minima   likewise
 //! factors  the integers of the groups' scales: a byte a row
 //! factors  of minima
+//! codes    for each chunk of 32 elements, for each plane: vectors of 4 bytes a row
 //! ```
+//!
+//! Codes come last, so that what is read first lies first: memory is read as one stream.
 //!
 //! A code of b bits lies in planes of 8, 4, 2 or 1 bits each, the lowest bits in the widest plane: 6 bits are 4 and 2. Four
 //! neighbours along K, as the dot product of bytes takes them, are the bytes of one lane. Vector v of a plane of w bits has
@@ -80,6 +82,8 @@ pub struct Packed {
     pub table: Option<&'static Table>,
     /// Where the bits of stored codes lie.
     pub planes: Vec<Plane>,
+    /// Where codes begin in a record, in bytes of a row.
+    pub codes_at: u32,
     /// The scales.
     pub scales: PackedScales,
     /// The minima, where the format has any.
@@ -110,7 +114,7 @@ impl Packed {
             bit += width;
             vector += width;
         }
-        let mut at = format.chunks() * vector * 4;
+        let mut at = 0;
         let mut scales = numbers(&(format.scales)(), format, &mut at)?;
         let mut minima = match format.mins {
             Some(mins) => Some(numbers(&mins(), format, &mut at)?),
@@ -120,11 +124,11 @@ impl Packed {
             factors.at = at;
             at += format.groups();
         }
+        let codes_at = at;
         // Numbers lie at multiples of their size in whichever record.
-        let row_bytes = at.next_multiple_of(4);
-        let row_bytes = if at.is_multiple_of(scales.elem.bytes()) { at } else { row_bytes };
+        let row_bytes = (at + format.chunks() * vector * 4).next_multiple_of(scales.elem.bytes());
         let fits = f64::from(row_bytes) <= LARGEST * f64::from(format.block_bytes);
-        fits.then_some(Packed { format, table, planes, scales, minima, row_bytes })
+        fits.then_some(Packed { format, table, planes, codes_at, scales, minima, row_bytes })
     }
 
     /// Vectors of a chunk's codes.
@@ -177,7 +181,7 @@ mod tests {
             let bits: u32 = p.planes.iter().map(|plane| plane.width).sum();
             assert!((code..=8).contains(&bits), "{}: {bits} bits", p.format.name);
             assert_eq!(p.vectors(), bits);
-            assert!(p.row_bytes >= p.format.chunks() * bits * 4, "{}", p.format.name);
+            assert!(p.row_bytes >= p.codes_at + p.format.chunks() * bits * 4, "{}", p.format.name);
             assert!(p.row_bytes.is_multiple_of(p.scales.elem.bytes()), "{}", p.format.name);
         }
     }
