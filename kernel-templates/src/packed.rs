@@ -100,7 +100,7 @@ impl Records {
         let size = packed.scales.elem.bytes();
         let (record, codes) = (packed.row_bytes * p, packed.codes_at * p);
         let (dims, strides) =
-            ([records, packed.format.chunks(), vectors, codes + 4 * p], [record, vectors * 4 * p, 4 * p, 1]);
+            ([records, packed.format.chunks(), vectors, codes + 4 * p], [record, packed.chunk_bytes * p, 4 * p, 1]);
         let codes = i.strided(slot, Elem::U8, &dims.map(Extent::from), &strides.map(Extent::from), Access::In);
         let mut columns = |elem: Elem, size: u32| {
             let (dims, strides) = ([records, packed.row_bytes / size, p], [record / size, p, 1]);
@@ -177,7 +177,8 @@ impl Records {
         let number = row(b, self.numbers, at);
         let number = b.convert(number, Elem::F32);
         let Some((factors, bytes)) = s.factors.zip(self.bytes) else { return number };
-        let at = plus(b, first, factors.at + group);
+        let at = times(b, place.chunk, self.packed.chunk_bytes);
+        let at = plus(b, at, factors.at + group);
         let mut by = row(b, bytes, at);
         if factors.signed {
             by = b.bitcast(by, Elem::I8);
@@ -279,8 +280,8 @@ impl Pack {
                 let mut declare = |(elem, dims, strides): (Elem, Vec<Extent>, Vec<Extent>)| {
                     i.strided(Slot::Out, elem, &dims, &strides, Access::Out)
                 };
-                let (fours, codes) = (f.chunks() * packed.vectors(), packed.codes_at * p);
-                let fours = declare(out(Elem::U8, &[records, p, fours, codes + 4], &[bytes * p, 4, 4 * p, 1]));
+                let (fours, last) = (packed.vectors(), bytes * p);
+                let fours = declare(out(Elem::U8, &[records, p, fours, last], &[bytes * p, 4, 4 * p, 1]));
                 let numbers = declare(out(packed.scales.elem, &[records, p, bytes / size], &[bytes * p / size, 1, p]));
                 let bytes =
                     has_factors(&packed).then(|| declare(out(Elem::U8, &[records, p, bytes], &[bytes * p, 1, p])));
@@ -392,8 +393,8 @@ impl Pack {
                 all = Some(all.map_or(four, |a| b.binary(BinaryOp::Or, a, four)));
             }
             let all = b.reshape(all.expect("a vector has fours"), &[1, ROWS, plane.width, 4]);
-            let at = b.index(i64::from(chunk * packed.vectors() + plane.vector));
-            let first = b.index(i64::from(packed.codes_at * PANEL));
+            let at = b.index(i64::from(plane.vector));
+            let first = b.index(i64::from((packed.codes_at + chunk * packed.chunk_bytes) * PANEL));
             b.store(*fours, &[to[0], to[1], at, first], all, None);
         }
     }
@@ -426,9 +427,13 @@ impl Pack {
             let part = if minima { BlockPart::MinFactors } else { BlockPart::Factors };
             let by = b.load_block(a.weight, from, part, ROWS);
             let by = b.bitcast(by, Elem::U8);
-            let by = b.reshape(by, &[1, ROWS, packed.format.groups()]);
-            let at = b.index(i64::from(factors.at));
-            b.store(bytes, &[record, row, at], by, None);
+            let groups = CHUNK / packed.format.group;
+            for chunk in 0..packed.format.chunks() {
+                let by = b.slice(by, 1, chunk * groups, groups);
+                let by = b.reshape(by, &[1, ROWS, groups]);
+                let at = b.index(i64::from(factors.at + chunk * packed.chunk_bytes));
+                b.store(bytes, &[record, row, at], by, None);
+            }
         }
     }
 
