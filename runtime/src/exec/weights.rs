@@ -109,11 +109,20 @@ pub(crate) fn packed_bytes(pack: &Pack) -> u64 {
 /// Packed matrices begin at multiples of this.
 const ALIGN: u64 = 4096;
 
+/// What is to be done for a weight.
+struct Job {
+    /// Its slices with their kernels.
+    slices: Vec<(Slice, KernelId)>,
+    /// Where in the memory it goes.
+    at: u64,
+    /// Bytes of it, packed.
+    bytes: u64,
+}
+
 /// Packs some weights into one memory.
 pub(crate) struct Packing<'a> {
     store: &'a KernelStore,
-    /// The slices of each with their kernels, its place, its bytes.
-    jobs: HashMap<Tensor, (Vec<(Slice, KernelId)>, [u64; 2])>,
+    jobs: HashMap<Tensor, Job>,
     memory: Option<Buffer>,
 }
 
@@ -127,7 +136,7 @@ impl<'a> Packing<'a> {
             let requests: Vec<Request> = slices.iter().map(|s| s.pack.clone().into()).collect();
             let kernels = store.get(&requests)?;
             let bytes = packed_bytes(&pack);
-            jobs.insert(t, (slices.into_iter().zip(kernels).collect(), [end, bytes]));
+            jobs.insert(t, Job { slices: slices.into_iter().zip(kernels).collect(), at: end, bytes });
             end += bytes.next_multiple_of(ALIGN);
         }
         let memory = (end > 0).then(|| store.device().alloc_weights(end, "packed weights")).transpose()?;
@@ -147,9 +156,9 @@ impl<'a> Packing<'a> {
         stored: &Buffer,
         done: impl Fn(Range<u64>),
     ) -> Result<Option<Buffer>, Error> {
-        let (Some((slices, [at, bytes])), Some(memory)) = (self.jobs.remove(&t), &self.memory) else { return Ok(None) };
-        let packed = memory.part(at, bytes);
-        for (slice, kernel) in slices {
+        let (Some(job), Some(memory)) = (self.jobs.remove(&t), &self.memory) else { return Ok(None) };
+        let packed = memory.part(job.at, job.bytes);
+        for (slice, kernel) in job.slices {
             let [from, to] = [(stored, 0), (&packed, 1)].map(|(b, i)| b.part(slice.at[i], slice.bytes[i]));
             let arg = |slot: &Slot| match slot {
                 Slot::Weight(_) => Arg::Buffer(from.clone()),
