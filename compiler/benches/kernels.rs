@@ -33,6 +33,7 @@ fn attention(shape: &TargetShape, tokens: u32) -> Request {
         value_dim: HEAD_DIM,
         shared: false,
         sinks: false,
+        sequences: false,
         cache: Elem::F16,
         window: None,
         scale: Real(0.125),

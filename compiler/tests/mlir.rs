@@ -80,6 +80,7 @@ fn templates() -> Vec<Kernel> {
         value_dim: 32,
         shared: false,
         sinks: false,
+        sequences: false,
         cache,
         window: Some(7),
         scale: Real(0.125),

@@ -83,7 +83,7 @@ pub(crate) struct Records {
     pub panels: Panels,
     /// Records of a panel.
     pub blocks: u32,
-    /// Codes: chunk of the block, vector of the chunk, four bytes for each row.
+    /// Codes: chunk of the block, vector of the chunk, four bytes for each row, behind the bytes before the first.
     codes: View,
     /// Numbers: the place among a row's, the row.
     numbers: View,
@@ -98,8 +98,9 @@ impl Records {
         let records = n.div_ceil(p).saturating_mul(blocks);
         let vectors = packed.vectors();
         let size = packed.scales.elem.bytes();
-        let record = packed.row_bytes * p;
-        let (dims, strides) = ([records, packed.format.chunks(), vectors, 4 * p], [record, vectors * 4 * p, 4 * p, 1]);
+        let (record, codes) = (packed.row_bytes * p, packed.codes_at * p);
+        let (dims, strides) =
+            ([records, packed.format.chunks(), vectors, codes + 4 * p], [record, packed.chunk_bytes * p, 4 * p, 1]);
         let codes = i.strided(slot, Elem::U8, &dims.map(Extent::from), &strides.map(Extent::from), Access::In);
         let mut columns = |elem: Elem, size: u32| {
             let (dims, strides) = ([records, packed.row_bytes / size, p], [record / size, p, 1]);
@@ -129,6 +130,7 @@ impl Records {
     /// A vector of codes' bits: `u8 [1, 4 * rows]`.
     fn vector(&self, b: &mut Builder, at: Place, vector: u32) -> Value {
         let (vector, row) = (b.index(vector.into()), times(b, at.row, 4));
+        let row = plus(b, row, self.packed.codes_at * PANEL);
         let v = b.load(self.codes, &[at.record, at.chunk, vector, row], &[1, 1, 1, 4 * at.rows], None);
         b.reshape(v, &[1, 4 * at.rows])
     }
@@ -175,7 +177,8 @@ impl Records {
         let number = row(b, self.numbers, at);
         let number = b.convert(number, Elem::F32);
         let Some((factors, bytes)) = s.factors.zip(self.bytes) else { return number };
-        let at = plus(b, first, factors.at + group);
+        let at = times(b, place.chunk, self.packed.chunk_bytes);
+        let at = plus(b, at, factors.at + group);
         let mut by = row(b, bytes, at);
         if factors.signed {
             by = b.bitcast(by, Elem::I8);
@@ -277,8 +280,8 @@ impl Pack {
                 let mut declare = |(elem, dims, strides): (Elem, Vec<Extent>, Vec<Extent>)| {
                     i.strided(Slot::Out, elem, &dims, &strides, Access::Out)
                 };
-                let fours = f.chunks() * packed.vectors();
-                let fours = declare(out(Elem::U8, &[records, p, fours, 4], &[bytes * p, 4, 4 * p, 1]));
+                let (fours, last) = (packed.vectors(), bytes * p);
+                let fours = declare(out(Elem::U8, &[records, p, fours, last], &[bytes * p, 4, 4 * p, 1]));
                 let numbers = declare(out(packed.scales.elem, &[records, p, bytes / size], &[bytes * p / size, 1, p]));
                 let bytes =
                     has_factors(&packed).then(|| declare(out(Elem::U8, &[records, p, bytes], &[bytes * p, 1, p])));
@@ -390,9 +393,9 @@ impl Pack {
                 all = Some(all.map_or(four, |a| b.binary(BinaryOp::Or, a, four)));
             }
             let all = b.reshape(all.expect("a vector has fours"), &[1, ROWS, plane.width, 4]);
-            let at = b.index(i64::from(chunk * packed.vectors() + plane.vector));
-            let zero = b.index(0);
-            b.store(*fours, &[to[0], to[1], at, zero], all, None);
+            let at = b.index(i64::from(plane.vector));
+            let first = b.index(i64::from((packed.codes_at + chunk * packed.chunk_bytes) * PANEL));
+            b.store(*fours, &[to[0], to[1], at, first], all, None);
         }
     }
 
@@ -424,9 +427,13 @@ impl Pack {
             let part = if minima { BlockPart::MinFactors } else { BlockPart::Factors };
             let by = b.load_block(a.weight, from, part, ROWS);
             let by = b.bitcast(by, Elem::U8);
-            let by = b.reshape(by, &[1, ROWS, packed.format.groups()]);
-            let at = b.index(i64::from(factors.at));
-            b.store(bytes, &[record, row, at], by, None);
+            let groups = CHUNK / packed.format.group;
+            for chunk in 0..packed.format.chunks() {
+                let by = b.slice(by, 1, chunk * groups, groups);
+                let by = b.reshape(by, &[1, ROWS, groups]);
+                let at = b.index(i64::from(factors.at + chunk * packed.chunk_bytes));
+                b.store(bytes, &[record, row, at], by, None);
+            }
         }
     }
 

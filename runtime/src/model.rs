@@ -13,6 +13,7 @@ use crate::synthetic::{Filler, Synthetic};
 use crate::tokenizer::Tokenizer;
 use hrx_cache::{Cache, CacheOptions};
 use hrx_ir::graph::{Graph, Tensor, Weight, WeightSource};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -65,7 +66,7 @@ impl ModelData {
     pub(crate) fn place(&self, store: &KernelStore, needed: &Needed) -> Result<Weights, Error> {
         let device = &**store.device();
         let mut placed = self.weights.lock().unwrap_or_else(|e| e.into_inner());
-        let mut to_pack = needed.requests(&self.graph);
+        let mut to_pack = needed.packed(&self.graph);
         to_pack.retain(|(t, _)| !placed.packed.contains_key(t));
         let mut packing = Packing::new(store, to_pack)?;
         let mut filler = Filler::default();
@@ -79,10 +80,15 @@ impl ModelData {
                 None if self.synthetic => filler.place(device, self.gguf.require_tensor(&w.name)?)?,
                 None => self.place_weight(device, w)?,
             };
-            if let Some(packed) = packing.pack(t, &stored)? {
+            // What is read now and then comes back from the file.
+            let in_file = self.stored(w)?;
+            let release = |read: Range<u64>| {
+                if let Stored::Whole(info) = &in_file {
+                    self.gguf.release_part(info, read.start as usize..read.end as usize);
+                }
+            };
+            if let Some(packed) = packing.pack(t, &stored, release)? {
                 placed.packed.insert(t, packed);
-                // What is read now and then comes back from the file.
-                self.stored(w)?.parts().iter().for_each(|info| self.gguf.release(info));
             }
             if stays {
                 placed.stored.insert(t, stored);

@@ -94,8 +94,8 @@ impl Session {
         let (kv_bytes, arena_bytes) = (need.kv, need.arena);
 
         // Every kernel of both programs is compiled in one go, on all cores.
-        let pack = needed.requests(graph).into_iter().map(|(_, request)| request.into());
-        let requests: Vec<_> = decode.requests().into_iter().chain(batch.requests()).chain(pack).collect();
+        let requests: Vec<_> =
+            decode.requests().into_iter().chain(batch.requests()).chain(needed.requests(graph)).collect();
         store.get(&requests)?;
 
         let mut ropes = RopeTables::default();

@@ -71,7 +71,8 @@ fn a_real_model_on_the_chip_of_the_environment() {
     let chip = std::env::var(CHIP).expect("the variable with a chip");
     let path = real_model_path("SmolLM2-135M-Instruct.Q4_1.gguf");
     // Tokens one at a time: a step of several takes the emulator as long as one of 64.
-    let session_options = SessionOptions { n_ctx: 64, n_batch: 1, ..SessionOptions::default() };
+    let session_options =
+        SessionOptions { n_ctx: 64, n_batch: 1, activations: Activations::F32, ..SessionOptions::default() };
     let open = |device: String| {
         let options = ModelOptions { device, cache: CacheChoice::Disabled, ..ModelOptions::default() };
         let model = Model::open(&path, &options).unwrap_or_else(|e| panic!("{e}"));

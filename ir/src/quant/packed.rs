@@ -4,12 +4,15 @@
 //! behind another, records of a panel in the order of K:
 //!
 //! ```text
-//! codes    for each chunk of 32 elements, for each plane: vectors of 4 bytes a row
 //! numbers  what scales whole blocks (or groups): a number a row
 //! minima   likewise
-//! factors  the integers of the groups' scales: a byte a row
-//! factors  of minima
+//! then for each chunk of 32 elements
+//!   factors  the integers of the groups' scales: a byte a row
+//!   factors  of minima
+//!   codes    for each plane: vectors of 4 bytes a row
 //! ```
+//!
+//! So all of it is read in the order in which it lies: one stream, which the processor's prefetching follows.
 //!
 //! A code of b bits lies in planes of 8, 4, 2 or 1 bits each, the lowest bits in the widest plane: 6 bits are 4 and 2. Four
 //! neighbours along K, as the dot product of bytes takes them, are the bytes of one lane. Vector v of a plane of w bits has
@@ -61,7 +64,7 @@ pub struct PackedScales {
 /// Integers of groups: the scale is the number times the sum of `plus` and `times` the integer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PackedFactors {
-    /// Where they begin, in bytes of a row.
+    /// Where those of the first chunk begin, in bytes of a row.
     pub at: u32,
     /// Whether they are signed bytes.
     pub signed: bool,
@@ -80,6 +83,10 @@ pub struct Packed {
     pub table: Option<&'static Table>,
     /// Where the bits of stored codes lie.
     pub planes: Vec<Plane>,
+    /// Where the first chunk's codes begin in a record, in bytes of a row.
+    pub codes_at: u32,
+    /// Bytes of a row from a chunk to the next.
+    pub chunk_bytes: u32,
     /// The scales.
     pub scales: PackedScales,
     /// The minima, where the format has any.
@@ -110,21 +117,23 @@ impl Packed {
             bit += width;
             vector += width;
         }
-        let mut at = format.chunks() * vector * 4;
+        let mut at = 0;
         let mut scales = numbers(&(format.scales)(), format, &mut at)?;
         let mut minima = match format.mins {
             Some(mins) => Some(numbers(&mins(), format, &mut at)?),
             None => None,
         };
+        let numbers_end = at;
         for factors in [Some(&mut scales), minima.as_mut()].into_iter().flatten().filter_map(|s| s.factors.as_mut()) {
             factors.at = at;
-            at += format.groups();
+            at += CHUNK / format.group;
         }
+        let codes_at = at;
+        let chunk_bytes = codes_at - numbers_end + 4 * vector;
         // Numbers lie at multiples of their size in whichever record.
-        let row_bytes = at.next_multiple_of(4);
-        let row_bytes = if at.is_multiple_of(scales.elem.bytes()) { at } else { row_bytes };
+        let row_bytes = (numbers_end + format.chunks() * chunk_bytes).next_multiple_of(scales.elem.bytes());
         let fits = f64::from(row_bytes) <= LARGEST * f64::from(format.block_bytes);
-        fits.then_some(Packed { format, table, planes, scales, minima, row_bytes })
+        fits.then_some(Packed { format, table, planes, codes_at, chunk_bytes, scales, minima, row_bytes })
     }
 
     /// Vectors of a chunk's codes.
@@ -177,7 +186,11 @@ mod tests {
             let bits: u32 = p.planes.iter().map(|plane| plane.width).sum();
             assert!((code..=8).contains(&bits), "{}: {bits} bits", p.format.name);
             assert_eq!(p.vectors(), bits);
-            assert!(p.row_bytes >= p.format.chunks() * bits * 4, "{}", p.format.name);
+            assert!(
+                p.row_bytes >= p.codes_at + (p.format.chunks() - 1) * p.chunk_bytes + bits * 4,
+                "{}",
+                p.format.name
+            );
             assert!(p.row_bytes.is_multiple_of(p.scales.elem.bytes()), "{}", p.format.name);
         }
     }

@@ -9,6 +9,7 @@ use hrx_ir::graph::{Graph, Rows, Tensor};
 use hrx_ir::tile::Content;
 use hrx_templates::{Pack, Panels, Request, Slot, TargetShape, Template, WeightType};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// Where a model's weights are, by tensor.
 #[derive(Clone, Default)]
@@ -58,10 +59,46 @@ impl Needed {
         Some(Pack { n, k: graph.cols(t), weight, panels })
     }
 
-    /// The kernels that pack weights, with the weights.
-    pub fn requests(&self, graph: &Graph) -> Vec<(Tensor, Pack)> {
+    /// The weights that are read packed, with what packs them whole.
+    pub(crate) fn packed(&self, graph: &Graph) -> Vec<(Tensor, Pack)> {
         graph.weights().filter_map(|(t, _)| Some((t, self.pack(graph, t)?))).collect()
     }
+
+    /// The kernels that pack weights.
+    pub fn requests(&self, graph: &Graph) -> Vec<Request> {
+        self.packed(graph).iter().flat_map(|(_, pack)| slices(pack)).map(|s| s.pack.into()).collect()
+    }
+}
+
+/// Bytes of a stored matrix that are packed at once: what of the file is in memory beside what was made of it.
+const SLICE: u64 = 16 << 20;
+
+/// Some rows of a matrix.
+struct Slice {
+    /// What packs them.
+    pack: Pack,
+    /// Where they begin in the stored matrix, and in the packed one, in bytes.
+    at: [u64; 2],
+    /// Bytes of them, stored and packed.
+    bytes: [u64; 2],
+}
+
+/// A matrix by slices, each of whole panels. All but the last have one kernel.
+fn slices(pack: &Pack) -> Vec<Slice> {
+    let row = pack.weight.row_bytes(pack.k).unwrap_or_else(|| unreachable!("rows are whole blocks"));
+    let most = u32::try_from(SLICE / row.max(1)).unwrap_or(u32::MAX).max(Panels::ROWS) / Panels::ROWS * Panels::ROWS;
+    let packed = |n: u32| packed_bytes(&Pack { n, ..pack.clone() });
+    (0..pack.n)
+        .step_by(most as usize)
+        .map(|first| {
+            let n = most.min(pack.n - first);
+            Slice {
+                pack: Pack { n, ..pack.clone() },
+                at: [u64::from(first) * row, if first == 0 { 0 } else { packed(first) }],
+                bytes: [u64::from(n) * row, packed(n)],
+            }
+        })
+        .collect()
 }
 
 /// Bytes of a packed matrix.
@@ -72,25 +109,35 @@ pub(crate) fn packed_bytes(pack: &Pack) -> u64 {
 /// Packed matrices begin at multiples of this.
 const ALIGN: u64 = 4096;
 
+/// What is to be done for a weight.
+struct Job {
+    /// Its slices with their kernels.
+    slices: Vec<(Slice, KernelId)>,
+    /// Where in the memory it goes.
+    at: u64,
+    /// Bytes of it, packed.
+    bytes: u64,
+}
+
 /// Packs some weights into one memory.
 pub(crate) struct Packing<'a> {
     store: &'a KernelStore,
-    /// The kernel for each, and its place.
-    jobs: HashMap<Tensor, (Pack, KernelId, u64)>,
+    jobs: HashMap<Tensor, Job>,
     memory: Option<Buffer>,
 }
 
 impl<'a> Packing<'a> {
     /// Takes the memory, and makes the kernels that are not there yet.
     pub(crate) fn new(store: &'a KernelStore, wanted: Vec<(Tensor, Pack)>) -> Result<Packing<'a>, Error> {
-        let requests: Vec<Request> = wanted.iter().map(|(_, pack)| pack.clone().into()).collect();
-        let kernels = store.get(&requests)?;
         let mut end = 0;
         let mut jobs = HashMap::new();
-        for ((t, pack), kernel) in wanted.into_iter().zip(kernels) {
-            let bytes = packed_bytes(&pack).next_multiple_of(ALIGN);
-            jobs.insert(t, (pack, kernel, end));
-            end += bytes;
+        for (t, pack) in wanted {
+            let slices = slices(&pack);
+            let requests: Vec<Request> = slices.iter().map(|s| s.pack.clone().into()).collect();
+            let kernels = store.get(&requests)?;
+            let bytes = packed_bytes(&pack);
+            jobs.insert(t, Job { slices: slices.into_iter().zip(kernels).collect(), at: end, bytes });
+            end += bytes.next_multiple_of(ALIGN);
         }
         let memory = (end > 0).then(|| store.device().alloc_weights(end, "packed weights")).transpose()?;
         Ok(Packing { store, jobs, memory })
@@ -101,20 +148,54 @@ impl<'a> Packing<'a> {
         self.jobs.contains_key(&t)
     }
 
-    /// Packs a weight that is stored there, on all of the device's threads; none if it is not wanted.
-    pub(crate) fn pack(&mut self, t: Tensor, stored: &Buffer) -> Result<Option<Buffer>, Error> {
-        let (Some((pack, kernel, at)), Some(memory)) = (self.jobs.remove(&t), &self.memory) else { return Ok(None) };
-        let packed = memory.part(at, packed_bytes(&pack));
-        let arg = |slot: &Slot| match slot {
-            Slot::Weight(_) => Arg::Buffer(stored.clone()),
-            Slot::Out => Arg::Buffer(packed.clone()),
-            slot => unreachable!("packing has no {slot:?}"),
-        };
-        let launch = Launch { kernel, args: pack.slots().iter().map(arg).collect() };
-        // SAFETY: the stored matrix has the shape and type that the kernel was made for, as the graph's builder saw to; the
-        // packed one is as large as the template says, and nobody else has it yet. There is one launch and no variable.
-        let mut recorded = unsafe { self.store.device().record(vec![vec![launch]])? };
-        recorded.replay(&[])?;
+    /// Packs a weight that is stored there, on all of the device's threads; none if it is not wanted. `done` is told which
+    /// bytes of it have been read.
+    pub(crate) fn pack(
+        &mut self,
+        t: Tensor,
+        stored: &Buffer,
+        done: impl Fn(Range<u64>),
+    ) -> Result<Option<Buffer>, Error> {
+        let (Some(job), Some(memory)) = (self.jobs.remove(&t), &self.memory) else { return Ok(None) };
+        let packed = memory.part(job.at, job.bytes);
+        for (slice, kernel) in job.slices {
+            let [from, to] = [(stored, 0), (&packed, 1)].map(|(b, i)| b.part(slice.at[i], slice.bytes[i]));
+            let arg = |slot: &Slot| match slot {
+                Slot::Weight(_) => Arg::Buffer(from.clone()),
+                Slot::Out => Arg::Buffer(to.clone()),
+                slot => unreachable!("packing has no {slot:?}"),
+            };
+            let launch = Launch { kernel, args: slice.pack.slots().iter().map(arg).collect() };
+            // SAFETY: the stored rows have the shape and type that the kernel was made for, as the graph's builder saw to;
+            // the packed ones take as much as the template says, and nobody else has them yet. There is one launch and no
+            // variable.
+            let mut recorded = unsafe { self.store.device().record(vec![vec![launch]])? };
+            recorded.replay(&[])?;
+            done(slice.at[0]..slice.at[0] + slice.bytes[0]);
+        }
         Ok(Some(packed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_whole_panels_one_behind_another() {
+        let weight = WeightType::from_name("q8_0").expect("a format");
+        let panels = Panels { unsigned: true };
+        for (n, count) in [(1, 1), (33, 1), (262_144, 11), (49_152 + 5, 2)] {
+            let pack = Pack { n, k: 640, weight, panels };
+            let all = slices(&pack);
+            assert_eq!(all.len(), count, "{n} rows");
+            let mut at = [0, 0];
+            for (i, s) in all.iter().enumerate() {
+                assert_eq!(s.at, at);
+                at = [at[0] + s.bytes[0], at[1] + s.bytes[1]];
+                assert!(i + 1 == count || (s.pack.n % Panels::ROWS == 0 && s.pack.n == all[0].pack.n));
+            }
+            assert_eq!(at, [u64::from(n) * 640 / 32 * 34, packed_bytes(&pack)]);
+        }
     }
 }

@@ -33,6 +33,7 @@ mod value;
 pub mod write;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 
 pub use error::{GgufError, Rule};
@@ -214,7 +215,14 @@ impl Gguf {
     /// Tells the system that a tensor's data isn't needed any more, e.g. after it was copied into another layout, so
     /// that its pages no longer count for the process. Data stays readable: it is then read from the file again.
     pub fn release(&self, tensor: &TensorInfo) {
-        self.mapping(tensor.shard()).release(&tensor.range());
+        self.release_part(tensor, 0..tensor.byte_size());
+    }
+
+    /// As [`release`](Gguf::release), for a range of a tensor's bytes.
+    pub fn release_part(&self, tensor: &TensorInfo, part: Range<usize>) {
+        let range = tensor.range();
+        let end = range.start.saturating_add(part.end).min(range.end);
+        self.mapping(tensor.shard()).release(&(range.start.saturating_add(part.start).min(end)..end));
     }
 }
 

@@ -20,7 +20,7 @@ use super::{Parser, Result, one_of};
 use crate::quant::{TABLES, Table};
 
 /// Operations that are not in one of the enums of [`super::super::op`].
-const OTHERS: [&str; 26] = [
+const OTHERS: [&str; 29] = [
     "const",
     "iota",
     "select",
@@ -43,6 +43,9 @@ const OTHERS: [&str; 26] = [
     "block_scales",
     "block_offsets",
     "block_values",
+    "block_indices",
+    "block_factors",
+    "block_min_factors",
     "block_raw",
     "for",
     "yield",

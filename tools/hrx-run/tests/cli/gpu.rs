@@ -33,7 +33,8 @@ fn prepared(mut command: Command) -> Command {
 
 #[test]
 fn emulated_gpus_give_the_text_of_the_cpu() {
-    let cpu = on("cpu", &["-n", "4"], &[]);
+    // What GPUs read by default.
+    let cpu = on("cpu", &["-n", "4", "--activations", "f32"], &[]);
     assert!(cpu.code == Some(0) && !cpu.out.is_empty(), "{cpu:?}");
     for chip in CHIPS {
         let gpu = on(&format!("emu:{chip}"), &["-n", "4"], &[]);
@@ -135,7 +136,7 @@ fn what_does_not_fit_is_said_before_anything_is_allocated() {
     assert!(error.contains("; emu:gfx1100 has 64 MiB free: a context of ") && error.ends_with(" would fit"), "{error}");
     let error = with("0", "64");
     assert!(error.contains("no context fits beside these weights of "), "{error}");
-    assert!(error.ends_with("; --device cpu reads weights where the file is"), "{error}");
+    assert!(error.ends_with("; --device cpu --activations f32 reads weights where the file is"), "{error}");
 }
 
 #[test]
