@@ -4,13 +4,34 @@
 use crate::filetest::TestFile;
 use hrx_ir::tile::Elem;
 use hrx_templates::{
-    Activation, ArgMax, Attention, Embed, Gated, Limit, Linear, MatrixTiling, Output, Real, Request, RmsNorm, Rope,
-    RopeOutput, Rotation, RowCut, RowOp, RowsTiling, Rowwise, Template, TileAttention, WaveAttention, WeightType,
+    Activation, ArgMax, Attention, AttentionCut, Embed, Gated, Limit, Linear, MatrixTiling, Output, Real, Request,
+    RmsNorm, Rope, RopeOutput, Rotation, RowCut, RowOp, RowsTiling, Rowwise, Template, TileAttention, WaveAttention,
+    WeightType,
 };
 use std::path::Path;
 
 fn weight(name: &str) -> WeightType {
     WeightType::from_name(name).expect("a type")
+}
+
+/// Attention of four heads over two, cut in some way.
+fn attention(tiling: impl Into<AttentionCut>) -> Request {
+    Attention {
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 64,
+        value_dim: 64,
+        shared: false,
+        sinks: false,
+        sequences: false,
+        cache: Elem::F16,
+        window: None,
+        scale: Real(0.125),
+        softcap: None,
+        output: Output::F32,
+        tiling: tiling.into(),
+    }
+    .into()
 }
 
 /// A file's name and what it is made of.
@@ -54,43 +75,10 @@ fn files() -> Vec<(&'static str, Request)> {
             }
             .into(),
         ),
-        (
-            "attention",
-            Attention {
-                heads: 4,
-                kv_heads: 2,
-                head_dim: 64,
-                value_dim: 64,
-                shared: false,
-                sinks: false,
-                sequences: false,
-                cache: Elem::F16,
-                window: None,
-                scale: Real(0.125),
-                softcap: None,
-                output: Output::F32,
-                tiling: WaveAttention { group: 2, positions: 16, waves: 2, parts: 1 }.into(),
-            }
-            .into(),
-        ),
+        ("attention", attention(WaveAttention { group: 2, positions: 16, waves: 2, parts: 1 })),
         (
             "attention_tile",
-            Attention {
-                heads: 4,
-                kv_heads: 2,
-                head_dim: 64,
-                value_dim: 64,
-                shared: false,
-                sinks: false,
-                sequences: false,
-                cache: Elem::F16,
-                window: None,
-                scale: Real(0.125),
-                softcap: None,
-                output: Output::F32,
-                tiling: TileAttention { group: 2, tokens: 16, keys: 32, waves: 2, turned: false, parts: 1 }.into(),
-            }
-            .into(),
+            attention(TileAttention { group: 2, tokens: 16, keys: 32, waves: 2, parts: 1, turned: false }),
         ),
         ("embed_q8_0", Embed { rows: 100, k: 512, table: weight("q8_0"), scale: None, cut }.into()),
         (

@@ -43,7 +43,7 @@ fn run(case: &Case, feeding: &Feeding) -> Matrix {
 
 /// The forms of activations, each with what it is called in the documentation.
 const FORMS: [(Activations, &str); 2] =
-    [(Activations::F32, "f32 activations (`--activations f32`)"), (Activations::Q8, "8-bit activations (the default)")];
+    [(Activations::F32, "f32 activations (the default)"), (Activations::Q8, "8-bit activations (`--activations q8`)")];
 
 #[test]
 fn every_golden_is_as_close_as_its_anchor() {

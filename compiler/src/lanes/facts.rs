@@ -18,7 +18,7 @@ pub struct Facts {
     pub dot2: bool,
     /// Whether lanes load matrices from LDS together ([`super::ir::Op::LoadMatrices`]).
     pub matrix_loads: bool,
-    /// The SIMDs of the typical board, where loads of weights are to go [ahead](super::ahead) of what needs them: where
+    /// The SIMDs of the typical board, where loads of weights are to go ahead of what needs them: where
     /// the compiler of the chip's code leaves them in their turn.
     pub loads_ahead: Option<u32>,
     /// The instructions of the matrix unit.

@@ -147,7 +147,8 @@ pub struct TileAttention {
 const FRAGMENT: u32 = 16;
 
 /// Elements of a head, of which a wave has all: of longer ones two waves share the sums. Where values are transposed on
-/// their way to local memory fragments fill more registers: gfx11 has those of queries twice.
+/// their way to local memory fragments fill more registers (gfx11 has those of queries twice), and heads longer than two
+/// waves have don't fit them.
 const OF_ONE_WAVE: u32 = 128;
 const OF_ONE_WAVE_TURNED: u32 = 64;
 
@@ -174,7 +175,11 @@ impl TileAttention {
         let group = 1 << (a.heads / a.kv_heads).trailing_zeros().min(3);
         let waves = (256 / shape.lanes).min(8);
         let of_one_wave = if w.transposing_loads { OF_ONE_WAVE } else { OF_ONE_WAVE_TURNED };
-        let share = if a.head_dim.max(a.value_dim) > of_one_wave { 2 } else { 1 };
+        let longest = a.head_dim.max(a.value_dim);
+        if longest > 2 * of_one_wave {
+            return None;
+        }
+        let share = if longest > of_one_wave { 2 } else { 1 };
         let tokens = FRAGMENT * waves / share / group;
         let cuts =
             [32, 16].map(|keys| TileAttention { group, tokens, keys, waves, turned: !w.transposing_loads, parts: 1 });

@@ -5,10 +5,10 @@ use hrx_templates::{Output, TargetShape};
 /// The form in which products with quantised weights read activations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Activations {
-    /// `Q8` on a processor, where products of bytes are several times as fast as others, `F32` on a GPU.
-    #[default]
+    /// What is fastest: `Q8` on a processor, where products of bytes are several times as fast as others, `F32` on a GPU.
     Auto,
     /// f32: no rounding of activations.
+    #[default]
     F32,
     /// Blocks of 32 8-bit codes with a scale.
     Q8,

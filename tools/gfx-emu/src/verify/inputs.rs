@@ -27,7 +27,7 @@ pub fn inputs(kernel: &Kernel, slots: &[Slot], case: &Case, seed: u64) -> Result
     for (param, slot) in sized {
         if let Param::Scalar(v) = param {
             let n = match slot {
-                Slot::NRows => case.tokens + 2,
+                Slot::NRows => case.rows,
                 Slot::NCtx => case.n_ctx,
                 Slot::HeadStride => case.n_ctx * head_dim.unwrap_or(1),
                 _ => case.tokens,

@@ -37,7 +37,10 @@ fn launches_are_those_of_a_session() {
     let decode: u64 = kernels.iter().filter_map(|k| k["decode_launches"].as_u64()).sum();
     assert_eq!(decode, session.decode_launches().0 as u64);
     let listed: HashSet<String> = kernels.iter().filter_map(|k| Some(k["hash"].as_str()?.into())).collect();
-    let made: HashSet<String> = opened.kernels().reports().iter().map(|r| r.key.to_string()).collect();
+    // Those that pack matrices run once, when the model is placed.
+    let reports = opened.kernels().reports();
+    let of_steps = reports.iter().filter(|r| !r.name.starts_with("pack_"));
+    let made: HashSet<String> = of_steps.map(|r| r.key.to_string()).collect();
     assert_eq!(listed, made, "the hashes are the cache's keys");
 }
 
