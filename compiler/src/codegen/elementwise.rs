@@ -170,22 +170,11 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// The larger or smaller one; of floats the one that is a number, and -0 below +0 (IEEE 754-2019's minimumNumber and
-    /// maximumNumber: with `llvm.minnum` the sign of a zero would depend on the target).
+    /// maximumNumber: with `llvm.minnum` the sign of a zero would depend on the target, and AVX-512's `vrange` makes a NaN
+    /// of a signalling one).
     pub(crate) fn min_max(&self, elem: Elem, max: bool, x: Reg<'c>, y: Reg<'c>) -> Result<Reg<'c>> {
         if elem.is_float() {
-            let name = if max { "llvm.maximumnum" } else { "llvm.minimumnum" };
-            if elem != Elem::F32 || !self.target.has("avx512dq") || !self.target.has("avx512vl") {
-                return self.float_intrinsic(name, &[x, y]);
-            }
-            return self.in_pieces(&[x, y], |g, args| match args[0].lanes() {
-                n @ 1..4 => {
-                    // As the first lanes of the least vector.
-                    let wide = |x| if n == 1 { g.splat(x, 4) } else { g.pick(x, &[0, 1, n - 1, n - 1]) };
-                    let found = g.range(4, max, [wide(args[0])?, wide(args[1])?])?;
-                    if n == 1 { g.extract(found, 0) } else { g.pick(found, &[0, 1, 2][..n as usize]) }
-                }
-                n => g.range(n, max, [args[0], args[1]]),
-            });
+            return self.float_intrinsic(if max { "llvm.maximumnum" } else { "llvm.minimumnum" }, &[x, y]);
         }
         let p = match (elem.is_signed(), max) {
             (true, true) => IntPredicate::SGT,
@@ -195,28 +184,6 @@ impl<'c> Codegen<'c, '_> {
         };
         let c = self.int_cmp(p, x, y)?;
         self.select_reg(c, x, y)
-    }
-
-    /// The smaller or larger floats by AVX-512's instruction, which keeps the rules; LLVM takes six for them.
-    fn range(&self, lanes: u32, max: bool, [x, y]: [Reg<'c>; 2]) -> Result<Reg<'c>> {
-        let (i8t, i32t) = (self.cx.i8_type(), self.cx.i32_type());
-        // Which of the two, and its own sign.
-        let which = i32t.const_int(if max { 5 } else { 4 }, false).into();
-        let zeros = self.splat_float(0.0, x.ty());
-        let all: Reg = match lanes {
-            16 => self.cx.i16_type().const_all_ones().into(),
-            _ => i8t.const_all_ones().into(),
-        };
-        match lanes {
-            // With the current rounding.
-            16 => self.intrinsic(
-                "llvm.x86.avx512.mask.range.ps.512",
-                &[],
-                &[x, y, which, zeros, all, i32t.const_int(4, false).into()],
-            ),
-            8 => self.intrinsic("llvm.x86.avx512.mask.range.ps.256", &[], &[x, y, which, zeros, all]),
-            _ => self.intrinsic("llvm.x86.avx512.mask.range.ps.128", &[], &[x, y, which, zeros, all]),
-        }
     }
 
     /// Floats as 32-bit integers, what is too large as the largest: the instruction gives the least integer for all that

@@ -110,7 +110,8 @@ fn from_text(path: &Path) -> Result<Vec<Subject>, String> {
     let subject = |kernel: Kernel| {
         verify(&kernel).map_err(|e| format!("{name}: {e}"))?;
         let sizes = [("1 row", 1), ("5 rows", 5), ("67 rows", 67)];
-        let cases = sizes.map(|(name, tokens)| Case { name, tokens, rows: tokens + 2, position: 0, n_ctx: 64 }).to_vec();
+        let cases =
+            sizes.map(|(name, tokens)| Case { name, tokens, rows: tokens + 2, position: 0, n_ctx: 64 }).to_vec();
         let slots = kernel.params.iter().map(|_| Slot::NTokens).collect();
         Ok(Subject { kernel, slots, cases })
     };
