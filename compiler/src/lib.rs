@@ -24,6 +24,7 @@ mod amdgpu;
 pub mod audit;
 mod code_object;
 mod codegen;
+mod counts;
 pub mod disasm;
 pub mod emit;
 mod error;

@@ -7,6 +7,7 @@
 use super::class::{Class, bytes};
 use super::{Ptx, PtxKernel, Registers};
 use crate::CompileError;
+use crate::counts;
 use crate::loops::{innermost, nested};
 use crate::target::nvidia;
 use serde::Serialize;
@@ -178,12 +179,8 @@ impl fmt::Display for KernelReport {
 }
 
 fn mix(f: &mut fmt::Formatter<'_>, what: &str, depth: usize, m: &Mix) -> fmt::Result {
-    let indent = " ".repeat(4 + 2 * depth);
-    writeln!(f, "{indent}{what}: {} instructions", m.instructions)?;
-    let classes: Vec<String> = m.classes.iter().map(|(c, n)| format!("{n} {}", c.name())).collect();
-    for line in classes.chunks(8) {
-        writeln!(f, "{indent}  {}", line.join(", "))?;
-    }
+    let classes = m.classes.iter().map(|(c, &n)| (c.name(), n));
+    let indent = counts::write(f, what, depth, m.instructions, classes)?;
     let moved = [
         (m.global_read, "device memory read"),
         (m.global_written, "device memory written"),

@@ -10,6 +10,7 @@ mod code;
 pub use class::{Class, Memory, memory};
 
 use crate::CompileError;
+use crate::counts;
 use crate::loops::{innermost, nested};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -222,12 +223,8 @@ impl fmt::Display for FunctionReport {
 }
 
 fn mix(f: &mut fmt::Formatter<'_>, what: &str, depth: usize, m: &Mix) -> fmt::Result {
-    let indent = " ".repeat(4 + 2 * depth);
-    writeln!(f, "{indent}{what}: {} instructions", m.instructions)?;
-    let classes: Vec<String> = m.classes.iter().map(|(c, n)| format!("{n} {}", c.name())).collect();
-    for line in classes.chunks(8) {
-        writeln!(f, "{indent}  {}", line.join(", "))?;
-    }
+    let classes = m.classes.iter().map(|(c, &n)| (c.name(), n));
+    let indent = counts::write(f, what, depth, m.instructions, classes)?;
     writeln!(
         f,
         "{indent}  {} load, {} store; the stack: {} load, {} store",

@@ -59,7 +59,7 @@ impl Experts {
         unless(!self.grouped || !matches!(l.tiling, LinearCut::Rows(_)), "programs for one row have no groups")?;
         unless(l.gated.is_none() || !self.scale, "gated products have no scale")?;
         let rows = matches!(l.tiling, LinearCut::Rows(_));
-        unless(l.norm.is_none() || (rows && !self.own), "a token's row is normed by programs for one row")?;
+        unless(l.norm.is_none(), "experts read rows that are normed")?;
         let plain = l.gated.is_none() && !l.bias && !self.scale && l.scale.is_none() && l.softcap.is_none();
         let summed = rows && self.own && self.routed && plain && l.output == Output::F32;
         unless(!self.summed || summed, "what is summed are plain products of routed rows of their own, row by row")?;

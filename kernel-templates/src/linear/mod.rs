@@ -12,15 +12,19 @@ mod dot;
 mod experts;
 mod fixed;
 mod matrix;
+mod matrix_cut;
 mod panel_cut;
 mod panels;
 mod rows;
+mod rows_cut;
 mod vectors;
 
-pub use cut::{LinearCut, LinearTiling, MatrixTiling, RowsTiling};
+pub use cut::{LinearCut, LinearTiling};
 pub use experts::Experts;
 pub(crate) use matrix::PAD;
+pub use matrix_cut::MatrixTiling;
 pub use panel_cut::PanelTiling;
+pub use rows_cut::RowsTiling;
 
 use crate::Template;
 use crate::emit::{activation, scaled, softcap};

@@ -129,16 +129,8 @@ impl PanelDot<'_> {
         if t.tokens > 1 {
             self.prepare(b, &beside);
         }
-        let locals: Vec<View> = a.packed.iter().map(|_| b.local(Elem::F32, &[t.tokens, t.program_rows])).collect();
-        let (zero, all, step) = (b.index(0), b.index(i64::from(t.program_rows)), b.index(i64::from(t.rows)));
-        let mut end = all;
-        if !l.n.is_multiple_of(t.program_rows) {
-            let n = b.index(i64::from(l.n));
-            let rest = b.sub(n, first);
-            end = b.min(all, rest);
-            let zeros = b.float(0.0, &[t.tokens, t.program_rows]);
-            locals.iter().for_each(|&l| b.store(l, &[zero, zero], zeros, None));
-        }
+        let (locals, end) = vectors::outputs(b, l, first, [a.packed.len() as u32, t.tokens, t.program_rows]);
+        let (zero, step) = (b.index(0), b.index(i64::from(t.rows)));
         // The first row in the matrix that experts' matrices make.
         let base = of.map_or(first, |of| b.add(first, of.first));
         b.for_loop([zero, end, step], &[], |b, at, _| {

@@ -110,16 +110,8 @@ impl Vectors<'_> {
     /// The sums of the program's outputs from `first` on, in local memory `f32 [tokens, program_rows]` for each matrix.
     fn sums(&self, b: &mut Builder, x: Input, tokens: &[Value], first: Value, of: Option<Chosen>) -> Vec<View> {
         let (l, t, a) = (self.l, self.t, self.a);
-        let locals: Vec<View> = a.weights.iter().map(|_| b.local(Elem::F32, &[t.tokens, t.program_rows])).collect();
-        let (zero, all, step) = (b.index(0), b.index(i64::from(t.program_rows)), b.index(i64::from(t.rows)));
-        let mut end = all;
-        if !l.n.is_multiple_of(t.program_rows) {
-            let n = b.index(i64::from(l.n));
-            let rest = b.sub(n, first);
-            end = b.min(all, rest);
-            let zeros = b.float(0.0, &[t.tokens, t.program_rows]);
-            locals.iter().for_each(|&l| b.store(l, &[zero, zero], zeros, None));
-        }
+        let (locals, end) = outputs(b, l, first, [a.weights.len() as u32, t.tokens, t.program_rows]);
+        let (zero, step) = (b.index(0), b.index(i64::from(t.rows)));
         b.for_loop([zero, end, step], &[], |b, at, _| {
             let row = b.add(first, at);
             let rows = Lanes { index: super::rows_from(b, row, t.rows, l.n, of.map(|c| c.first)), count: t.rows };
@@ -163,4 +155,25 @@ pub(super) fn epilogue(
         let y = l.finished(b, y, up, bias, residual);
         a.out.store(b, [token, col], y, mask, l.n);
     }
+}
+
+/// Local memory for a program's outputs from `first` on, `f32 [tokens, rows]` for each of some matrices, and how many of the
+/// rows there are: what the last program has not is zero.
+pub(super) fn outputs(
+    b: &mut Builder,
+    l: &Linear,
+    first: Value,
+    [matrices, tokens, rows]: [u32; 3],
+) -> (Vec<View>, Value) {
+    let locals: Vec<View> = (0..matrices).map(|_| b.local(Elem::F32, &[tokens, rows])).collect();
+    let (zero, all) = (b.index(0), b.index(i64::from(rows)));
+    if l.n.is_multiple_of(rows) {
+        return (locals, all);
+    }
+    let n = b.index(i64::from(l.n));
+    let rest = b.sub(n, first);
+    let end = b.min(all, rest);
+    let zeros = b.float(0.0, &[tokens, rows]);
+    locals.iter().for_each(|&l| b.store(l, &[zero, zero], zeros, None));
+    (locals, end)
 }

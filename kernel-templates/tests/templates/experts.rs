@@ -173,20 +173,12 @@ pub fn check_experts_of(p: &Linear, seed: u64, form: impl Fn(Vec<(Slot, Data)>) 
     let routes = some_routes(&mut r, t, &e);
     let (weight, values) = matrix(&mut r, p.weight, count * n, k);
     let (up, up_values) = p.gated.as_ref().map_or((Data::Scalar(0), vec![]), |g| matrix(&mut r, g.up, count * n, k));
-    let (bias, scale, norm_weight) = (r.f32s(count * n), r.f32s(count), r.f32s(k));
-    let normed: Vec<f64> = match p.norm {
-        Some(eps) => {
-            let inverse =
-                |row: &[f64]| (row.iter().map(|x| x * x).sum::<f64>() / k as f64 + f64::from(eps.0)).sqrt().recip();
-            x.chunks(k).flat_map(|row| row.iter().zip(&norm_weight).map(move |(x, w)| x * inverse(row) * w)).collect()
-        }
-        None => x.clone(),
-    };
+    let (bias, scale) = (r.f32s(count * n), r.f32s(count));
     let mut want = Vec::new();
     for row in 0..rows {
         let (token, slot) = (row / used, row % used);
         let expert = if e.routed { routes[token * 2 * used + slot] as usize } else { slot };
-        let x = &normed[if e.own { row } else { token } * k..][..k];
+        let x = &x[if e.own { row } else { token } * k..][..k];
         let product =
             |w: &[f64], j: usize| w[(expert * n + j) * k..][..k].iter().zip(x).map(|(w, x)| w * x).sum::<f64>();
         want.extend((0..n).map(|j| {
@@ -212,7 +204,6 @@ pub fn check_experts_of(p: &Linear, seed: u64, form: impl Fn(Vec<(Slot, Data)>) 
         (Slot::NTokens, Data::Scalar(rows as i32)),
         (Slot::NRows, Data::Scalar(t as i32)),
         (Slot::X, f32s(&x)),
-        (Slot::NormWeight, f32s(&norm_weight)),
         (Slot::XCodes, Data::Elems(Elem::I8, codes)),
         (Slot::XScales, f32s(&scales)),
         (Slot::Routes, f32s(&routes)),
@@ -343,26 +334,5 @@ fn experts_results_are_weighed_and_summed() {
         check_experts(&Linear { residual: true, ..linear(45, 256, of("q4_k")) }, 10);
         check_experts(&Linear { residual: true, ..linear(40, 512, of("q6_k")) }, 11);
         check_experts(&linear(16, 96, WeightType::Float(Elem::F16)), 12);
-    }
-}
-
-#[test]
-fn a_norm_goes_into_products_with_experts() {
-    let q4 = WeightType::Quant(Format::from_name("q4_k").expect("a format"));
-    let base = Experts { count: 5, used: 2, routed: true, own: false, scale: false, grouped: false, summed: false };
-    let of = |tiling: LinearCut, experts| Linear {
-        input: Output::F32,
-        norm: Some(Real(1e-5)),
-        experts: Some(experts),
-        ..Linear::new(40, 512, q4, tiling)
-    };
-    let rows: LinearCut = RowsTiling { rows: 8, chunks: 4, waves: 2, fixed: false }.into();
-    check_experts(&of(rows, base), 13);
-    let gated = Some(Gated { up: q4, activation: Activation::Silu });
-    check_experts(&Linear { gated, ..of(rows, base) }, 14);
-    let vectors = LinearTiling { tokens: 1, rows: 4, program_rows: 32, unroll: 1 }.into();
-    for refused in [of(vectors, base), of(rows, Experts { own: true, ..base })] {
-        let e = refused.kernel().expect_err("refused").to_string();
-        assert!(e.contains("normed by programs for one row"), "{e}");
     }
 }

@@ -1,6 +1,6 @@
 //! Arithmetic on values that are followed.
 
-use super::value::{Lanes, Origin, Sum, Symbols, high, low};
+use super::value::{Lanes, Origin, Sum, Symbol, Symbols, high, low};
 
 /// Operations on bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,7 +184,15 @@ impl Arithmetic<'_> {
         let bounded = self.symbols.most(sum).map_or(u32::MAX, below);
         // The known part does not carry into the unknown one if it is below that.
         let low_bits = any(&sum.lanes.map(|l| low(l, zeros)));
-        bounded & (high(u32::MAX, zeros) | low_bits)
+        let whole = bounded & (high(u32::MAX, zeros) | low_bits);
+        // Nor do parts that have no bit in common.
+        let of_term = |(symbol, times): &(Symbol, Lanes)| {
+            let term = Sum { lanes: Lanes::All(0), terms: vec![(*symbol, times.clone())] };
+            self.symbols.most(&term).map_or(u32::MAX, below) & high(u32::MAX, self.symbols.zeros(&term.terms))
+        };
+        let mut parts = std::iter::once(any(&sum.lanes)).chain(sum.terms.iter().map(of_term));
+        let apart = parts.try_fold(0, |all, part| (all & part == 0).then_some(all | part));
+        apart.map_or(whole, |apart| apart & whole)
     }
 }
 
@@ -230,6 +238,18 @@ mod tests {
         assert_eq!(a.bits(Bits::Or, &lane_ids(), &any), None, "they may meet");
         let both = a.bits(Bits::Xor, &lane_ids().add(&aligned), &Sum::number(5)).expect("followed");
         assert_eq!(both, Sum::known(Lanes::new((0..32).map(|l| l ^ 5).collect())).add(&aligned));
+    }
+
+    #[test]
+    fn bits_between_unknown_parts_are_free() {
+        let (mut symbols, _, _, small) = symbols();
+        let wave = small.scale(&Lanes::All(1 << 14));
+        let mut a = arithmetic(&mut symbols);
+        let place = a.bits(Bits::Or, &lane_ids().scale(&Lanes::All(4)), &wave).expect("followed");
+        let at = a.bits(Bits::Or, &place, &Sum::number(0x200)).expect("no part has that bit");
+        assert_eq!(at, place.add(&Sum::number(0x200)));
+        let meets = Sum::number(0x4000);
+        assert_ne!(a.bits(Bits::Or, &place, &meets), Some(place.add(&meets)), "the wave may have it");
     }
 
     #[test]

@@ -52,7 +52,6 @@ impl Lowerer<'_> {
             Mode::Prefill => rows == Rows::Tokens,
             Mode::Logits => true,
         };
-        let norm = self.norm_into(p.x);
         let panels = self.expert_panels(p, if many { PREFILL_TOKENS } else { 1 });
         let grouped = p.routes.filter(|_| many).and_then(|routes| {
             let cut = match panels {
@@ -84,14 +83,10 @@ impl Lowerer<'_> {
             output,
             gated: p.up.map(|(up, activation)| kt::Gated { up: weight_type(graph, up), activation }),
             experts: Some(experts),
-            norm: norm.map(|(_, _, eps)| Real(eps)),
             bias: p.bias.is_some(),
             ..kt::Linear::new(n, k, weight, tiling)
         };
-        let x = match norm {
-            Some((input, ..)) => vec![self.f32(input)],
-            None => self.places[&(self.resolve(p.x), input)].clone(),
-        };
+        let x = self.places[&(self.resolve(p.x), input)].clone();
         let routes = p.routes.map(|r| self.f32(r));
         let (weight, up, scale, bias) = (p.weight, p.up.map(|u| u.0), p.scale, p.bias);
         // A program stores whole blocks of an expert's outputs.
@@ -102,7 +97,6 @@ impl Lowerer<'_> {
             Slot::NRows => Some(Operand::RowCount(rows)),
             Slot::X | Slot::XCodes => Some(Operand::Buf(x[0])),
             Slot::XScales => x.get(1).copied().map(Operand::Buf),
-            Slot::NormWeight => norm.map(|(_, w, _)| Operand::Weight(w)),
             Slot::Routes => routes.map(Operand::Buf),
             Slot::ExpertRows => grouped.map(|(_, [rows, _])| Operand::Buf(rows)),
             Slot::Counts => grouped.map(|(_, [_, counts])| Operand::Buf(counts)),

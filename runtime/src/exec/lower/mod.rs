@@ -250,10 +250,7 @@ impl<'g> Lowerer<'g> {
             return;
         }
         if let Some(p) = self.expert_parts(node) {
-            match self.norm_into(p.x) {
-                Some((input, ..)) => self.want(input, Output::F32),
-                None => self.want(p.x, self.expert_input(&p)),
-            }
+            self.want(p.x, self.expert_input(&p));
             if let Some(routes) = p.routes {
                 self.want(routes, Output::F32);
             }
