@@ -19,6 +19,7 @@ pub mod mutate;
 mod ollama;
 mod template;
 mod tile_text;
+mod x86_object;
 
 pub use cache_entry::cache_entry;
 pub use conversation::conversation;
@@ -30,6 +31,7 @@ pub use link::link;
 pub use ollama::ollama;
 pub use template::template;
 pub use tile_text::tile_text;
+pub use x86_object::x86_object;
 
 /// How far an input got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,4 +65,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "ollama", run: ollama },
     Target { name: "template", run: template },
     Target { name: "tile_text", run: tile_text },
+    Target { name: "x86_object", run: x86_object },
 ];
