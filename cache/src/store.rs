@@ -225,31 +225,33 @@ impl Cache {
 
     fn write(&self, options: &CacheOptions, key: &Key, bytes: &[u8]) -> Result<(), CacheError> {
         let temp_dir = temp_dir(&options.dir);
-        create_dir(&temp_dir)?;
-        self.cleaned.call_once(|| {
-            temp::remove_stale(&temp_dir);
-        });
-        let target = entry_path(&options.dir, key);
-        let failed = |action, error| Err(CacheError::io(action, &target, error));
-        let mut file = match TempFile::create(&temp_dir) {
-            Ok(file) => file,
-            Err(error) => return failed("create a temporary file for", error),
-        };
-        if let Err(error) = file.write(bytes, options.durability == Durability::Synced) {
-            return failed("write", error);
-        }
-        // Other processes that clear the cache remove empty directories, at any moment of these two steps: then a step
-        // says that the directory is missing, or that it exists and then does not. Each attempt loses to one of them.
+        // Others may clear the cache at any moment of these steps, its empty directories too, or remove it as a whole: then
+        // a step says that a directory or our own file is missing, or that one exists and then does not. Each attempt loses
+        // to one such removal, and begins anew, as what was written may be gone.
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let placed = create_dir(&shard_dir(&options.dir, key))
-                .and_then(|()| file.rename(&target).map_err(|error| CacheError::io("put in place", &target, error)));
-            match placed {
+            match self.write_once(options, &temp_dir, key, bytes) {
                 Err(CacheError::Io { source, .. }) if is_removal(&source) && attempts < MAX_ATTEMPTS => {}
-                placed => return placed,
+                written => return written,
             }
         }
+    }
+
+    fn write_once(&self, options: &CacheOptions, temp_dir: &Path, key: &Key, bytes: &[u8]) -> Result<(), CacheError> {
+        create_dir(temp_dir)?;
+        self.cleaned.call_once(|| {
+            temp::remove_stale(temp_dir);
+        });
+        let target = entry_path(&options.dir, key);
+        let failed = |action| {
+            let target = &target;
+            move |error| CacheError::io(action, target, error)
+        };
+        let mut file = TempFile::create(temp_dir).map_err(failed("create a temporary file for"))?;
+        file.write(bytes, options.durability == Durability::Synced).map_err(failed("write"))?;
+        create_dir(&shard_dir(&options.dir, key))?;
+        file.rename(&target).map_err(failed("put in place"))
     }
 
     fn note_use(&self, key: &Key) {

@@ -104,20 +104,36 @@ fn many_processes_share_a_directory() {
 /// Directories come and go under the writers, at every moment of a write.
 #[test]
 fn writing_while_others_clear() {
-    let dir = tempfile::tempdir().expect("a directory");
+    writing_while(|dir| {
+        open(dir).clear().expect("clear");
+    });
+}
+
+/// So does the whole cache, with the files that are being written: `rm -r` of its directory.
+#[test]
+fn writing_while_others_remove_everything() {
+    writing_while(|dir| {
+        // Fails where a directory gets a new file meanwhile.
+        let _ = std::fs::remove_dir_all(dir);
+    });
+}
+
+/// Two writers put values while two others do `clear` to the cache's directory again and again.
+fn writing_while(clear: fn(&Path)) {
+    let parent = tempfile::tempdir().expect("a directory");
+    let dir = parent.path().join("cache");
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let cache = open(dir.path());
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    cache.clear().expect("clear");
+                    clear(&dir);
                 }
             });
         }
         let writers: Vec<_> = (0..2)
             .map(|writer| {
-                let cache = open(dir.path());
+                let cache = open(&dir);
                 scope.spawn(move || {
                     (0..2000).try_for_each(|n| cache.put(&key(writer), b"", &value(0, n as u8)).map(drop))
                 })
@@ -129,7 +145,7 @@ fn writing_while_others_clear() {
             result.expect("put");
         }
     });
-    let verified = open(dir.path()).verify().expect("verify");
+    let verified = open(&dir).verify().expect("verify");
     assert!(verified.damaged.is_empty(), "{:?}", verified.damaged);
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
 use half::f16;
 use hrx::gguf::write::{Builder, WriteError};
@@ -10,19 +11,24 @@ use hrx::{CacheChoice, ModelOptions};
 
 pub use hrx_golden::feeding::{Feeding, logits};
 
-/// Options with this many threads, whose kernels are kept for the other tests of this process.
+/// Options with this many threads, whose kernels are kept for all tests of this build of this test binary.
 ///
-/// The directory is emptied at the process's first call, so that no kernel of an older code generator is taken.
+/// A build has a directory of its own, so that no kernel of an older code generator is taken. Those of older builds are
+/// removed; of the same build nothing ever is, as its tests may run side by side in several processes.
 pub fn options(threads: usize) -> ModelOptions {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     let dir = DIR.get_or_init(|| {
-        // One directory a test binary, as these may run side by side.
         let exe = std::env::current_exe().unwrap_or_default();
         // TARGET/debug/deps/EXE: cargo keeps TARGET/tmp for what tests write.
         let tmp = exe.ancestors().nth(3).map_or_else(std::env::temp_dir, |target| target.join("tmp"));
-        let dir = tmp.join("kernels").join(exe.file_stem().unwrap_or_default());
-        // There may be none to remove.
-        let _ = std::fs::remove_dir_all(&dir);
+        let all = tmp.join("kernels").join(exe.file_stem().unwrap_or_default());
+        let built = exe.metadata().and_then(|metadata| metadata.modified()).ok();
+        let built = built.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or_default();
+        let dir = all.join(format!("{:x}", built.as_nanos()));
+        for old in std::fs::read_dir(&all).into_iter().flatten().flatten().filter(|old| old.path() != dir) {
+            // Another process may be at it too.
+            let _ = std::fs::remove_dir_all(old.path());
+        }
         dir
     });
     ModelOptions { threads, cache: CacheChoice::Dir(dir.clone()), ..ModelOptions::default() }
