@@ -65,6 +65,8 @@ pub enum Output {
     F32,
     /// Codes `i8 [T, K]` and scales `f32 [T, K/32]`; see the crate's documentation.
     Q8,
+    /// The same with numbers of 15 bits: bytes `i8 [T, K/32, 64]`, the high parts of a block before the low ones.
+    Q15,
 }
 
 impl Output {
@@ -72,6 +74,16 @@ impl Output {
         match self {
             Output::F32 => "",
             Output::Q8 => "_q8",
+            Output::Q15 => "_q15",
+        }
+    }
+
+    /// Bytes of an element: of Q8 and Q15 without the scale.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Output::F32 => 4,
+            Output::Q8 => 1,
+            Output::Q15 => 2,
         }
     }
 }

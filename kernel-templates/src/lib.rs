@@ -18,6 +18,7 @@
 //!
 //! Activations are rows of `f32`, or *Q8*: two arrays, codes `i8 [T, K]` and scales `f32 [T, K/32]`. For each 32
 //! neighbours the scale is absmax / 127 and a code is round(x * (127 / absmax)), ties to even, 0 where absmax is 0.
+//! Or *Q15*, the same with numbers of 15 bits: the scale is absmax / 16256, and a number 128 * high + low, two bytes.
 //! A kernel writes its output in the form that the consumer reads ([`Output`]).
 //!
 //! What a kernel writes is no memory that it also reads, but for a state: lanes of different waves may compute the same
@@ -33,6 +34,7 @@ mod emit;
 mod expert_rows;
 mod expert_sum;
 mod facts;
+mod fixed;
 mod group;
 mod group_norm;
 mod linear;

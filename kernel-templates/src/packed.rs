@@ -46,10 +46,12 @@ impl Panels {
         }
     }
 
-    /// The form in which products with packed weights of a type read activations; none where they are not packed.
-    pub fn input(weight: WeightType) -> Option<Output> {
+    /// The form in which products with packed weights of a type read activations that others would read as `otherwise`;
+    /// none where they are not packed. Of `f32` it is Q15: products of bytes, of which there are two each, are still faster.
+    pub fn input(weight: WeightType, otherwise: Output) -> Option<Output> {
+        let blocks = if otherwise == Output::F32 { Output::Q15 } else { otherwise };
         match weight {
-            WeightType::Quant(f) => Packed::of(f).map(|_| Output::Q8),
+            WeightType::Quant(f) => Packed::of(f).map(|_| blocks),
             WeightType::Float(Elem::F16 | Elem::BF16) => Some(Output::F32),
             WeightType::Float(_) => None,
         }

@@ -2,6 +2,7 @@
 
 use crate::emit::{below, shifted_right};
 use crate::facts::{MAX_EXTENT, Output, TemplateError, WHOLE_BLOCKS};
+use crate::fixed;
 use crate::slot::{Interface, Slot};
 use hrx_ir::quant::CHUNK;
 use hrx_ir::tile::{Access, Builder, CmpOp, Elem, Extent, ReduceOp, UnaryOp, Value, View};
@@ -58,36 +59,46 @@ pub(crate) fn quantize(b: &mut Builder, x: Value) -> [Value; 2] {
     [b.convert(wide, Elem::I8), scale]
 }
 
-/// Where rows are stored, in either form. Views have rank 2.
+/// Where rows are stored, in either form. Views have rank 2, bytes of Q15 rank 3.
 #[derive(Clone, Copy)]
 pub(crate) enum RowSink {
     F32(View),
     Q8 { codes: View, scales: View },
+    Q15 { codes: View, scales: View },
 }
 
 impl RowSink {
     /// Declares the parameters for `rows` rows of `k` elements.
     pub fn declare(i: &mut Interface, output: Output, rows: Extent, k: u32) -> RowSink {
+        let chunks = (k / CHUNK).into();
+        let mut out = |slot, elem, dims: &[Extent]| i.view(slot, elem, dims, Access::Out);
         match output {
-            Output::F32 => RowSink::F32(i.view(Slot::Out, Elem::F32, &[rows, k.into()], Access::Out)),
+            Output::F32 => RowSink::F32(out(Slot::Out, Elem::F32, &[rows, k.into()])),
             Output::Q8 => RowSink::Q8 {
-                codes: i.view(Slot::OutCodes, Elem::I8, &[rows, k.into()], Access::Out),
-                scales: i.view(Slot::OutScales, Elem::F32, &[rows, (k / CHUNK).into()], Access::Out),
+                codes: out(Slot::OutCodes, Elem::I8, &[rows, k.into()]),
+                scales: out(Slot::OutScales, Elem::F32, &[rows, chunks]),
+            },
+            Output::Q15 => RowSink::Q15 {
+                codes: out(Slot::OutCodes, Elem::I8, &[rows, chunks, (2 * CHUNK).into()]),
+                scales: out(Slot::OutScales, Elem::F32, &[rows, chunks]),
             },
         }
     }
 
     /// Local memory for one row of `k` elements.
     pub fn local(b: &mut Builder, output: Output, k: u32) -> RowSink {
+        let chunks = k / CHUNK;
         match output {
             Output::F32 => RowSink::F32(b.local(Elem::F32, &[1, k])),
-            Output::Q8 => {
-                RowSink::Q8 { codes: b.local(Elem::I8, &[1, k]), scales: b.local(Elem::F32, &[1, k / CHUNK]) }
-            }
+            Output::Q8 => RowSink::Q8 { codes: b.local(Elem::I8, &[1, k]), scales: b.local(Elem::F32, &[1, chunks]) },
+            Output::Q15 => RowSink::Q15 {
+                codes: b.local(Elem::I8, &[1, chunks, 2 * CHUNK]),
+                scales: b.local(Elem::F32, &[1, chunks]),
+            },
         }
     }
 
-    /// Stores `x f32 [1, n]`, whole chunks, at a row from a column on. Of Q8 the mask is that of `end`, the row's.
+    /// Stores `x f32 [1, n]`, whole chunks, at a row from a column on. Of blocks the mask is that of `end`, the row's.
     pub fn store(&self, b: &mut Builder, [row, col]: [Value; 2], x: Value, mask: Option<Value>, end: u32) {
         match *self {
             RowSink::F32(out) => b.store(out, &[row, col], x, mask),
@@ -101,6 +112,23 @@ impl RowSink {
                 let mask = mask.map(|_| below(b, block, n / CHUNK, end / CHUNK));
                 b.store(scales, &[row, block], s, mask);
             }
+            RowSink::Q15 { codes, scales } => {
+                let chunks = b.ty(x).shape.last() / CHUNK;
+                let blocks = b.reshape(x, &[chunks, CHUNK]);
+                let magnitude = b.unary(UnaryOp::Abs, blocks);
+                let most = b.reduce(ReduceOp::Max, magnitude, 1);
+                let [inverse, unit] = fixed::scales(b, most);
+                let [high, low] = fixed::parts(b, blocks, inverse);
+                let block = shifted_right(b, col, CHUNK.trailing_zeros());
+                let of_codes = mask.map(|m| b.reshape(m, &[1, chunks, CHUNK]));
+                for (part, at) in [(high, 0), (low, CHUNK)] {
+                    let (part, at) = (b.reshape(part, &[1, chunks, CHUNK]), b.index(at.into()));
+                    b.store(codes, &[row, block, at], part, of_codes);
+                }
+                let unit = b.reshape(unit, &[1, chunks]);
+                let mask = mask.map(|_| below(b, block, chunks, end / CHUNK));
+                b.store(scales, &[row, block], unit, mask);
+            }
         }
     }
 }
@@ -110,5 +138,5 @@ pub(crate) fn check_output(family: &'static str, output: Output, k: u32) -> Resu
     let some = (1..=MAX_EXTENT).contains(&k);
     TemplateError::unless(some, family, format!("a row of {k} elements"), "rows have 1 to 2^30 elements")?;
     let whole = output == Output::F32 || k.is_multiple_of(CHUNK);
-    TemplateError::unless(whole, family, format!("Q8 output of {k} elements"), WHOLE_BLOCKS)
+    TemplateError::unless(whole, family, format!("{output:?} output of {k} elements"), WHOLE_BLOCKS)
 }

@@ -18,9 +18,9 @@ pub enum Slot {
     X,
     /// Second input rows, `f32`.
     Y,
-    /// Codes of Q8 input rows, `i8`.
+    /// Codes of Q8 or Q15 input rows, `i8`.
     XCodes,
-    /// Scales of Q8 input rows, `f32`.
+    /// Scales of Q8 or Q15 input rows, `f32`.
     XScales,
     /// Weights of an RMS norm, `f32`.
     NormWeight,
@@ -78,9 +78,9 @@ pub enum Slot {
     Table,
     /// Output rows, `f32` (indices: `i32`).
     Out,
-    /// Codes of Q8 output rows, `i8`.
+    /// Codes of Q8 or Q15 output rows, `i8`.
     OutCodes,
-    /// Scales of Q8 output rows, `f32`.
+    /// Scales of Q8 or Q15 output rows, `f32`.
     OutScales,
 }
 

@@ -209,8 +209,8 @@ impl LinearCut {
                 let rows = l.n.saturating_mul(l.experts.map_or(1, |e| e.count));
                 for weight in l.weight_types() {
                     t.panels.check(FAMILY, weight, [rows, l.k])?;
-                    let form = Panels::input(weight) == Some(l.input);
-                    unless(form, "packed blocks are multiplied by Q8, packed floats by f32")?;
+                    let form = Panels::input(weight, l.input) == Some(l.input);
+                    unless(form, "packed blocks are multiplied by Q8 or Q15, packed floats by f32")?;
                 }
             }
             LinearCut::Rows(t) => {
@@ -218,7 +218,7 @@ impl LinearCut {
                 unless(power(t.chunks, 1, 64), "chunks is a power of two up to 64")?;
                 unless(power(t.waves, 1, 16), "waves is a power of two up to 16")?;
                 let output = l.output == Output::F32 || t.rows.is_multiple_of(CHUNK);
-                unless(output, "Q8 output is made of blocks of 32 rows")?;
+                unless(output, "Q8 or Q15 output is made of blocks of 32 rows")?;
             }
             LinearCut::Matrix(t) => {
                 unless(power(t.m, 16, 256) && power(t.n, 16, 256), "m and n are powers of two from 16 to 256")?;

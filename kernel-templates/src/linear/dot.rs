@@ -17,7 +17,15 @@ pub(super) const LANES: u32 = CHUNK / 4;
 #[derive(Clone, Copy)]
 pub(super) enum Input {
     F32(View),
-    Q8 { codes: View, scales: View },
+    Q8 {
+        codes: View,
+        scales: View,
+    },
+    /// Only matrices packed for panels read it.
+    Q15 {
+        codes: View,
+        scales: View,
+    },
 }
 
 /// The rows of a matrix that are summed together: an index as loads take it, and how many.
@@ -74,6 +82,7 @@ impl Matrix {
                 }
             }
             (Matrix::Float(_), Input::Q8 { .. }) => unreachable!("facts with float weights and Q8 input are refused"),
+            (_, Input::Q15 { .. }) => unreachable!("facts with Q15 input of matrices that are not packed are refused"),
         };
         sums.into_iter().map(|s| b.reduce(ReduceOp::Sum, s, 1)).collect()
     }

@@ -1,27 +1,14 @@
-//! A token's row as numbers of 15 bits in local memory.
+//! A token's row as [numbers of 15 bits](crate::fixed) in local memory.
 //!
-//! A program rounds its row once: each chunk of 32 elements to whole multiples of a 16256th of its largest, which are two
-//! bytes, `128 * high + low`. What lanes read of it is then half as long as in `f32`, lies side by side, and is multiplied
-//! by codes four at a time and without rounding. What rounding the row leaves is some 5e-9 of its square, far below
-//! that of a KV cache in `f16`. (A low part of eight bits would have -128, which products of bytes don't take.)
+//! A program rounds its row once, each chunk of 32 elements by its largest. What lanes read of it is then half as long as
+//! in `f32`, and lies side by side.
 
 use super::Args;
 use super::dot::Input;
 use crate::emit::{below, shifted_right, times};
+use crate::fixed::{self, HIGH};
 use hrx_ir::quant::CHUNK;
-use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, ReduceOp, Type, UnaryOp, Value, View};
-
-/// What the high byte counts, as a power of two.
-pub(super) const HIGH: u32 = 7;
-
-/// The largest magnitude, 127 * 128.
-const LARGEST: f64 = 16256.0;
-
-/// The least magnitude whose inverse times [`LARGEST`] is a number with room to spare; what is smaller is zero.
-const LEAST: f64 = 1e-30;
-
-/// 1.5 * 2^23: the floats around it are the whole numbers.
-const WHOLE: f64 = 12_582_912.0;
+use hrx_ir::tile::{BinaryOp, Builder, Elem, ReduceOp, Type, UnaryOp, Value, View};
 
 /// Elements that a wave stages at once, and those of a lane that lie together: as wide as loads go without lanes getting
 /// in each other's way much.
@@ -127,29 +114,15 @@ impl Fixed {
         }
         let most = b.reshape(most, &[chunks, CHUNK / OWN]);
         let most = b.reduce(ReduceOp::Max, most, 1);
-        let dims = [chunks, 1];
-        let (largest, zero, least) = (b.float(LARGEST, &dims), b.float(0.0, &dims), b.float(LEAST, &dims));
-        let inverse = b.div(largest, most);
-        let some = b.cmp(CmpOp::Gt, most, least);
-        let inverse = b.select(some, inverse, zero);
-        let part = b.float(1.0 / LARGEST, &dims);
-        let unit = b.mul(most, part);
+        let [inverse, unit] = fixed::scales(b, most);
         let spread = |b: &mut Builder, of_chunks: Value, over: u32| {
             let line = b.reshape(of_chunks, &[1, chunks]);
             b.repeat(line, CHUNK / over)
         };
-        // The lowest bits of the sum are the whole number.
         let inverse = spread(b, inverse, OWN);
         let inverse = b.reshape(inverse, &[pieces, 1]);
-        let whole = b.float(WHOLE, &[pieces, OWN]);
-        let sum = b.fma(v, inverse, whole);
-        let number = b.bitcast(sum, Elem::I32);
-        let [half, by] = [1 << (HIGH - 1), HIGH].map(|n| b.int(i64::from(n), Type::new(Elem::I32, &[1, 1])));
-        let upper = b.add(number, half);
-        let upper = b.binary(BinaryOp::Shr, upper, by);
-        let high = b.binary(BinaryOp::Shl, upper, by);
-        let lower = b.sub(number, high);
-        let bytes = [upper, lower].map(|of| b.convert(of, Elem::I8));
+        let bytes = fixed::parts(b, v, inverse);
+        let by = b.int(i64::from(HIGH), Type::new(Elem::I32, &[1, 1]));
         let zero = b.index(0);
         let ones = b.int(1, Type::new(Elem::U8, &[pieces, OWN]));
         let mut sums = b.int(0, Type::new(Elem::I32, &[pieces, 1]));

@@ -59,14 +59,15 @@ pub struct Gated {
 /// `f32 [count, n]`. The scale comes before the bias. For `summed` Out is `f32 [NRows, n]`, as is Residual.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Linear {
-    /// Outputs: any number; for Q8 output a multiple of `tiling.program_rows`.
+    /// Outputs: any number; for Q8 or Q15 output a multiple of `tiling.program_rows`.
     pub n: u32,
     /// Inputs: for quantised weights a whole number of blocks.
     pub k: u32,
     /// The type of the (gate's) matrix.
     pub weight: WeightType,
-    /// In which form x is read: `f32` by any weights, Q8 by quantised ones. Products with Q8 are sums of integers; those
-    /// with `f32` leave no rounding of activations, and take about as long where there is no dot instruction for bytes.
+    /// In which form x is read: `f32` by any weights, Q8 by quantised ones, Q15 by those of them that are packed. Products
+    /// with Q8 and Q15 are sums of integers; those with `f32` leave no rounding of activations, and take about as long as
+    /// those with Q8 where there is no dot instruction for bytes.
     pub input: Output,
     /// The second matrix, if any.
     pub gated: Option<Gated>,
@@ -148,13 +149,10 @@ impl Linear {
         self.weight.check(FAMILY, self.k)?;
         let whole = self.tiling.check(self)?;
         self.experts.map_or(Ok(()), |e| e.check(self))?;
-        if self.output == Output::Q8 {
-            unless(
-                self.n.is_multiple_of(whole),
-                format!("Q8 output of n = {}", self.n),
-                "programs write whole blocks",
-            )?;
-            unless(!self.residual, "Q8 output with a residual".into(), "the sum is needed in f32")?;
+        if self.output != Output::F32 {
+            let fact = |of: &str| format!("{:?} output {of}", self.output);
+            unless(self.n.is_multiple_of(whole), fact(&format!("of n = {}", self.n)), "programs write whole blocks")?;
+            unless(!self.residual, fact("with a residual"), "the sum is needed in f32")?;
         }
         if let Some(g) = &self.gated {
             g.up.check(FAMILY, self.k)?;
@@ -162,7 +160,10 @@ impl Linear {
         }
         let readable = self.input == Output::F32 || self.weight_types().all(|w| Linear::input(w) == Output::Q8);
         let names: Vec<&str> = self.weight_types().map(|w| w.name()).collect();
-        unless(readable, format!("Q8 input of {}", names.join(" and ")), "float weights read f32")?;
+        let fact = || format!("{:?} input of {}", self.input, names.join(" and "));
+        unless(readable, fact(), "float weights read f32")?;
+        let packed = matches!(self.tiling, LinearCut::Panels(_));
+        unless(self.input != Output::Q15 || packed, fact(), "only packed matrices read it")?;
         let tokens = self.tiling.tokens();
         unless(self.norm.is_none() || tokens == 1, format!("norm with {tokens} tokens"), "programs norm one row")
     }
@@ -183,11 +184,15 @@ impl Linear {
         let rows = x_rows.into();
         let x = match (self.input, &self.tiling) {
             // By chunk or step, so that places in it are constants of the code.
-            (Output::Q8, LinearCut::Panels(_)) => {
-                let (dims, strides) = ([rows, (self.k / CHUNK).into(), CHUNK.into()], [k, CHUNK.into(), 1.into()]);
-                Input::Q8 {
-                    codes: i.strided(Slot::XCodes, Elem::I8, &dims, &strides, Access::In),
-                    scales: i.view(Slot::XScales, Elem::F32, &[rows, (self.k / CHUNK).into()], Access::In),
+            (form @ (Output::Q8 | Output::Q15), LinearCut::Panels(_)) => {
+                let (chunks, bytes) = (self.k / CHUNK, CHUNK * form.bytes());
+                let dims = [rows, chunks.into(), bytes.into()];
+                let strides = [self.k.saturating_mul(form.bytes()).into(), bytes.into(), 1.into()];
+                let codes = i.strided(Slot::XCodes, Elem::I8, &dims, &strides, Access::In);
+                let scales = i.view(Slot::XScales, Elem::F32, &[rows, chunks.into()], Access::In);
+                match form {
+                    Output::Q15 => Input::Q15 { codes, scales },
+                    _ => Input::Q8 { codes, scales },
                 }
             }
             (Output::F32, LinearCut::Panels(_)) => {
@@ -271,7 +276,7 @@ impl Template for Linear {
         }
         name += &format!("_n{}_k{}{}", self.n, self.k, self.tiling.tag());
         if self.input != Linear::input(self.weight) {
-            name += "_xf32";
+            name += if self.input == Output::F32 { "_xf32" } else { "_xq15" };
         }
         if let Some(eps) = self.norm {
             name += &format!("_norm{}", eps.tag());

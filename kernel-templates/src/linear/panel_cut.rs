@@ -38,11 +38,12 @@ impl PanelTiling {
         if tokens == 1 {
             return Some(PanelTiling { panels, rows: PIECE, tokens: 1, program_rows: rows(ROWS_OF_ONE) });
         }
-        // Half of the registers are sums. Of products with bytes there are as many sums in floats, but these are needed
-        // once in a chunk and may be in memory meanwhile.
+        // Half of the registers are sums, two for each token where numbers have two bytes. Of products with bytes there are
+        // as many sums in floats, but these are needed once in a chunk and may be in memory meanwhile.
         let vectors = if input == Output::Q8 && shape.registers >= 32 { 2 } else { 1 };
         let tile = (shape.lanes * vectors).clamp(8, PIECE);
-        let mut many = (shape.registers * shape.lanes / 2 / tile).clamp(1, 16);
+        let sums = if input == Output::Q15 { 2 } else { 1 };
+        let mut many = (shape.registers * shape.lanes / 2 / tile / sums).clamp(1, 16);
         let program_rows = rows(MOST_ROWS / matrices.max(1));
         let fits = |tokens: u32| local_bytes(tokens, program_rows, k, matrices) <= hrx_ir::tile::MAX_LOCAL_BYTES;
         while many > 1 && !fits(many) {

@@ -4,7 +4,7 @@
 //! for each token there are sums in registers, to which steps along K are added in rising order. The sums land in local
 //! memory, from where the [epilogue](super::vectors::epilogue) takes them.
 //!
-//! The order of a sum, whatever the tile: with Q8 activations for each group of a format in rising order
+//! The order of a sum, whatever the tile: with Q8 or Q15 activations for each group of a format in rising order
 //! `fma(scale * x_scale, Σ (code - zero) * x, sum)`, the inner sum in integers, and then, where the format has minima,
 //! `fma(-minimum, x_scale * Σ x, sum)`; with floats `fma(w, x, sum)` for each element.
 
@@ -13,6 +13,7 @@ use super::experts::{Chosen, Experts};
 use super::{Args, Linear, PanelTiling, vectors};
 use crate::emit::{clamped, shifted_right, times};
 use crate::facts::WeightType;
+use crate::fixed::HIGH;
 use crate::packed::{PANEL, Panels, Place, Records, declare_floats, negative};
 use crate::slot::{Interface, Slot};
 use hrx_ir::quant::{CHUNK, FOURS, Packed};
@@ -114,6 +115,21 @@ fn grouped(b: &mut Builder, l: &Linear, t: &PanelTiling, a: &Args, experts: Expe
     });
 }
 
+/// Activations as bytes.
+struct Bytes {
+    /// Row, chunk, byte.
+    codes: View,
+    scales: View,
+    /// Where in a chunk the parts of its numbers begin, the highest first.
+    parts: &'static [u32],
+}
+
+/// Sums of high parts, as much as they count.
+fn high(b: &mut Builder, sums: Value) -> Value {
+    let by = b.int(HIGH.into(), b.ty(sums));
+    b.binary(BinaryOp::Shl, sums, by)
+}
+
 struct PanelDot<'a> {
     l: &'a Linear,
     t: &'a PanelTiling,
@@ -178,15 +194,31 @@ impl PanelDot<'_> {
         })
     }
 
-    /// Sums of fours of a token's codes of a chunk, `i32 [1, FOURS]`.
+    /// Where the activations are that packed blocks are multiplied by.
+    fn bytes(&self) -> Bytes {
+        match self.a.x {
+            Input::Q8 { codes, scales } => Bytes { codes, scales, parts: &[0] },
+            Input::Q15 { codes, scales } => Bytes { codes, scales, parts: &[0, CHUNK] },
+            Input::F32(_) => unreachable!("packed blocks are multiplied by Q8 or Q15"),
+        }
+    }
+
+    /// Sums of fours of a token's numbers of a chunk, `i32 [1, FOURS]`.
     fn fours(&self, b: &mut Builder, token: Value, chunk: Value) -> Value {
-        let Input::Q8 { codes, .. } = self.a.x else { unreachable!("packed blocks are multiplied by Q8") };
-        let zero = b.index(0);
-        let x = b.load(codes, &[token, chunk, zero], &[1, 1, CHUNK], None);
-        let x = b.reshape(x, &[1, CHUNK]);
+        let x = self.bytes();
         let ones = b.int(1, Type::new(Elem::U8, &[1, CHUNK]));
-        let none = b.int(0, Type::new(Elem::I32, &[1, FOURS]));
-        b.dot4(ones, x, none)
+        let mut sums = None;
+        for &part in x.parts {
+            let part = b.index(part.into());
+            let x = b.load(x.codes, &[token, chunk, part], &[1, 1, CHUNK], None);
+            let x = b.reshape(x, &[1, CHUNK]);
+            let so_far = match sums {
+                Some(sums) => high(b, sums),
+                None => b.int(0, Type::new(Elem::I32, &[1, FOURS])),
+            };
+            sums = Some(b.dot4(ones, x, so_far));
+        }
+        sums.unwrap_or_else(|| unreachable!("numbers have a part"))
     }
 
     /// The sums of groups of a chunk, of its fours: `i32 [1, groups]`.
@@ -204,8 +236,7 @@ impl PanelDot<'_> {
 
     /// Sums of a token's x of a chunk's groups, `f32 [1, groups]`, of those of its codes.
     fn sums_of_x(&self, b: &mut Builder, [token, chunk]: [Value; 2], sums: Value) -> Value {
-        let Input::Q8 { scales, .. } = self.a.x else { unreachable!("packed blocks are multiplied by Q8") };
-        let scale = b.load(scales, &[token, chunk], &[1, 1], None);
+        let scale = b.load(self.bytes().scales, &[token, chunk], &[1, 1], None);
         let sums = b.convert(sums, Elem::F32);
         b.mul(sums, scale)
     }
@@ -258,9 +289,7 @@ impl PanelDot<'_> {
 
     /// Sums of a tile for each token, `[1, rows]`.
     fn blocks(&self, b: &mut Builder, m: &Records, beside: &Beside, [panel, row]: [Value; 2]) -> Vec<Value> {
-        let Input::Q8 { codes: x, scales: x_scales } = self.a.x else {
-            unreachable!("packed blocks are multiplied by Q8")
-        };
+        let x = self.bytes();
         let (rows, tokens) = (self.t.rows, self.tokens);
         let first = times(b, panel, m.blocks);
         let inits = vec![b.float(0.0, &[1, rows]); tokens.len()];
@@ -280,24 +309,28 @@ impl PanelDot<'_> {
             let sums_alone = alone.zip(beside.sums).map(|(sums, _)| self.sums_of_x(b, [tokens[0], chunk], sums));
             for group in 0..groups {
                 let col = crate::emit::plus(b, first_group, group);
-                let mut dots: Vec<Value> = (0..tokens.len())
-                    .map(|t| match beside.zero {
-                        Some((_, view)) => {
+                // For each token the sums of its parts, of which the last begins with what zero's code makes too much.
+                let mut dots: Vec<Vec<Value>> = (0..tokens.len())
+                    .map(|t| {
+                        let mut dots = vec![b.int(0, Type::new(Elem::I32, &[1, rows])); x.parts.len()];
+                        if let (Some((_, view)), Some(last)) = (beside.zero, dots.last_mut()) {
                             let t = b.index(t as i64);
-                            self.of_group(b, view, begins_alone, [t, col], group)
+                            *last = self.of_group(b, view, begins_alone, [t, col], group);
                         }
-                        None => b.int(0, Type::new(Elem::I32, &[1, rows])),
+                        dots
                     })
                     .collect();
                 for four in group * FOURS / groups..(group + 1) * FOURS / groups {
                     let codes = m.code(b, place, four, &mut seen);
-                    for (dot, &token) in dots.iter_mut().zip(tokens) {
-                        let at = b.index(i64::from(4 * four));
-                        let four = b.load(x, &[token, chunk, at], &[1, 1, 4], None);
-                        let four = b.reshape(four, &[1, 4]);
-                        let all = b.broadcast(four, Type::new(Elem::I8, &[rows, 4]).shape);
-                        let all = b.reshape(all, &[1, 4 * rows]);
-                        *dot = b.dot4(codes, all, *dot);
+                    for (dots, &token) in dots.iter_mut().zip(tokens) {
+                        for (dot, part) in dots.iter_mut().zip(x.parts) {
+                            let at = b.index(i64::from(part + 4 * four));
+                            let four = b.load(x.codes, &[token, chunk, at], &[1, 1, 4], None);
+                            let four = b.reshape(four, &[1, 4]);
+                            let all = b.broadcast(four, Type::new(Elem::I8, &[rows, 4]).shape);
+                            let all = b.reshape(all, &[1, 4 * rows]);
+                            *dot = b.dot4(codes, all, *dot);
+                        }
                     }
                 }
                 let scale = m.scale(b, &m.packed.scales, place, group);
@@ -305,10 +338,15 @@ impl PanelDot<'_> {
                     let minimum = m.scale(b, &minima, place, group);
                     negative(b, minimum)
                 });
-                for (t, (sum, &dot)) in sums.iter_mut().zip(&dots).enumerate() {
-                    let x_scale = b.load(x_scales, &[tokens[t], chunk], &[1, 1], None);
+                for (t, (sum, dots)) in sums.iter_mut().zip(&dots).enumerate() {
+                    let x_scale = b.load(x.scales, &[tokens[t], chunk], &[1, 1], None);
                     let x_scale = self.spread(b, x_scale);
                     let scale = b.mul(scale, x_scale);
+                    let mut dot = dots[0];
+                    for &part in &dots[1..] {
+                        let above = high(b, dot);
+                        dot = b.add(above, part);
+                    }
                     let dot = b.convert(dot, Elem::F32);
                     *sum = b.fma(dot, scale, *sum);
                     if let Some((minus, view)) = minus.zip(beside.sums) {

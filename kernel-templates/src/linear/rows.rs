@@ -11,10 +11,11 @@
 
 use super::dot::{Input, Matrix};
 use super::experts::{Chosen, ExpertArgs, Experts};
-use super::fixed::{Fixed, HIGH, Part, Staging};
+use super::fixed::{Fixed, Part, Staging};
 use super::{Args, Linear, RowsTiling, rows_from};
 use crate::emit::{below, plus, times};
 use crate::facts::Output;
+use crate::fixed::HIGH;
 use crate::norm::inverse_of_squares;
 use hrx_ir::quant::{CHUNK, Format};
 use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, ReduceOp, RunPart, Type, Value, View};
@@ -218,10 +219,11 @@ impl<'a> Rows<'a> {
                 let stored = self.stored_q8(b, [codes, scales], at);
                 return (self.q8(b, stored), None);
             }
+            Input::Q15 { .. } => unreachable!("facts with Q15 input of matrices that are not packed are refused"),
         };
         let (x, squares) = self.x(b, x, at.col);
         let step = match self.l.input {
-            Output::F32 => self.f32(b, x),
+            Output::F32 | Output::Q15 => self.f32(b, x),
             Output::Q8 => {
                 let blocks = b.reshape(x, &[self.t.chunks, CHUNK]);
                 let [codes, scales] = crate::row::quantize(b, blocks);

@@ -104,6 +104,7 @@ impl Vectors<'_> {
         match local {
             RowSink::F32(x) => Input::F32(x),
             RowSink::Q8 { codes, scales } => Input::Q8 { codes, scales },
+            RowSink::Q15 { codes, scales } => Input::Q15 { codes, scales },
         }
     }
 

@@ -77,13 +77,7 @@ fn case(a: &Attention, positions: &[i32], seed: u64) -> (Vec<(Slot, Data)>, Vec<
         (Slot::KeyCache, Data::Elems(a.cache, keys)),
         (Slot::ValueCache, Data::Elems(a.cache, values)),
     ];
-    match a.output {
-        Output::F32 => args.push((Slot::Out, Data::Room(Elem::F32, t * h * dv))),
-        Output::Q8 => args.extend([
-            (Slot::OutCodes, Data::Room(Elem::I8, t * h * dv)),
-            (Slot::OutScales, Data::Room(Elem::F32, t * h * dv / 32)),
-        ]),
-    }
+    args.extend(written(a.output, t * h * dv));
     (args, want)
 }
 
@@ -110,10 +104,7 @@ fn check_attention(a: &Attention, positions: &[i32], seed: u64) {
     let (args, want) = case(a, positions, seed);
     for (options, tolerance) in [(Options::default(), 1e-6), (Options::exact(), 1e-5)] {
         let done = attend(a, &args, &options);
-        match a.output {
-            Output::F32 => check(&a.name(), &done.elems(Slot::Out), &want, tolerance),
-            Output::Q8 => check_q8(&a.name(), &done, &want, tolerance),
-        }
+        check_written(&a.name(), &done, a.output, &want, tolerance);
     }
 }
 
@@ -166,6 +157,7 @@ fn heads_groups_caches_and_caps_of_all_kinds() {
         ..BASE
     };
     check_attention(&tiled(Attention { output: Output::Q8, ..gemma.clone() }, 1), &[33], 9);
+    check_attention(&tiled(Attention { output: Output::Q15, ..gemma.clone() }, 1), &[33], 10);
     check_attention(&tiled(gemma, 4), &[33, 34, 35], 10);
 }
 

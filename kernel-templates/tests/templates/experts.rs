@@ -159,16 +159,17 @@ fn check_experts(p: &Linear, seed: u64) {
 }
 
 /// With arguments that are brought to another form first.
-pub fn check_experts_of(p: &Linear, seed: u64, form: impl Fn(Vec<(Slot, Data)>) -> Vec<(Slot, Data)>) {
+pub fn check_experts_of(p: &Linear, seed: u64, bring: impl Fn(Vec<(Slot, Data)>) -> Vec<(Slot, Data)>) {
     let e = p.experts.expect("a product with experts");
     let mut r = Random::new(seed);
     let t = if e.grouped { 40 } else { 3 };
     let (used, count) = (e.used as usize, e.count as usize);
     let (n, k, rows) = (p.n as usize, p.k as usize, t * used);
     let mut x = r.f32s(if e.own { rows } else { t } * k);
-    let (codes, scales) = to_q8(&x);
-    if p.input == Output::Q8 {
-        x = from_q8(&codes, &scales);
+    let form = if p.input == Output::F32 { Output::Q8 } else { p.input };
+    let (codes, scales) = to_blocks(form, &x);
+    if p.input != Output::F32 {
+        x = from_blocks(form, &codes, &scales);
     }
     let routes = some_routes(&mut r, t, &e);
     let (weight, values) = matrix(&mut r, p.weight, count * n, k);
@@ -214,7 +215,7 @@ pub fn check_experts_of(p: &Linear, seed: u64, form: impl Fn(Vec<(Slot, Data)>) 
         (Slot::Residual, f32s(&residual)),
         (Slot::Out, Data::Room(Elem::F32, want.len())),
     ];
-    let args = form(args.to_vec());
+    let args = bring(args.to_vec());
     // A matrix unit's factors are f16.
     let least = match p.tiling {
         LinearCut::Matrix(_) => 2e-3,

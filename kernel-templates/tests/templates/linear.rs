@@ -39,9 +39,9 @@ pub fn case(l: &Linear, t: usize, seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
         args.extend([(Slot::X, f32s(&x)), (Slot::NormWeight, f32s(&w))]);
         x = rms_norm(&x, &w, f64::from(eps.0));
     }
-    if l.input == Output::Q8 {
-        let (codes, scales) = to_q8(&x);
-        x = from_q8(&codes, &scales);
+    if l.input != Output::F32 {
+        let (codes, scales) = to_blocks(l.input, &x);
+        x = from_blocks(l.input, &codes, &scales);
         args.extend([(Slot::XCodes, Data::Elems(Elem::I8, codes)), (Slot::XScales, f32s(&scales))]);
     } else if l.norm.is_none() {
         args.push((Slot::X, f32s(&x)));
@@ -63,27 +63,21 @@ pub fn case(l: &Linear, t: usize, seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
         *y *= l.scale.map_or(1.0, |s| f64::from(s.0));
         *y = l.softcap.map_or(*y, |c| f64::from(c.0) * (*y / f64::from(c.0)).tanh());
     });
-    match l.output {
-        Output::F32 if l.residual => {
-            let residual = r.f32s(t * n);
-            y.iter_mut().zip(&residual).for_each(|(y, r)| *y += r);
-            args.extend([(Slot::Residual, f32s(&residual)), (Slot::Out, Data::Room(Elem::F32, t * n))]);
-        }
-        Output::F32 => args.push((Slot::Out, Data::Room(Elem::F32, t * n))),
-        Output::Q8 => args.extend([
-            (Slot::OutCodes, Data::Room(Elem::I8, t * n)),
-            (Slot::OutScales, Data::Room(Elem::F32, t * n / 32)),
-        ]),
+    if l.residual {
+        let residual = r.f32s(t * n);
+        y.iter_mut().zip(&residual).for_each(|(y, r)| *y += r);
+        args.push((Slot::Residual, f32s(&residual)));
     }
+    args.extend(written(l.output, t * n));
     (args, y)
 }
 
-/// The product with each form of input that its weights can be read with.
+/// The product with each form of input that its weights can be read with where they are not packed.
 fn forms(l: &Linear) -> Vec<Linear> {
     let read = |input| Linear { input, ..l.clone() };
     match l.input {
         Output::F32 => vec![l.clone()],
-        Output::Q8 => vec![read(Output::Q8), read(Output::F32)],
+        _ => vec![read(Output::Q8), read(Output::F32)],
     }
 }
 
@@ -109,10 +103,7 @@ fn check_form(l: &Linear, t: usize, seed: u64) {
     };
     for (options, tolerance) in [(Options::default(), tight), (Options::exact(), loose)] {
         let done = launch(l, &args, &options);
-        match l.output {
-            Output::F32 => check(&l.name(), &done.elems(Slot::Out), &want, tolerance),
-            Output::Q8 => check_q8(&l.name(), &done, &want, tolerance),
-        }
+        check_written(&l.name(), &done, l.output, &want, tolerance);
     }
 }
 
@@ -198,7 +189,7 @@ pub fn outputs(l: &Linear, args: &[(Slot, Data)]) -> Vec<f64> {
     let done = launch(l, args, &Options::exact());
     match l.output {
         Output::F32 => done.elems(Slot::Out),
-        Output::Q8 => [done.elems(Slot::OutCodes), done.elems(Slot::OutScales)].concat(),
+        Output::Q8 | Output::Q15 => [done.elems(Slot::OutCodes), done.elems(Slot::OutScales)].concat(),
     }
 }
 

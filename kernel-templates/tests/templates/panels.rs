@@ -24,7 +24,7 @@ fn q(name: &str) -> WeightType {
 }
 
 fn packed_types() -> impl Iterator<Item = WeightType> {
-    all_types().filter(|&w| Panels::input(w).is_some())
+    all_types().filter(|&w| Panels::input(w, Output::F32).is_some())
 }
 
 /// The arguments with each matrix packed.
@@ -43,16 +43,27 @@ fn packed(l: &Linear, panels: Panels, args: &[(Slot, Data)]) -> Vec<(Slot, Data)
     args.iter().map(pack).collect()
 }
 
+/// The forms in which packed weights read activations.
+fn inputs(weight: WeightType) -> Vec<Output> {
+    let mut forms: Vec<Output> =
+        [Output::F32, Output::Q8].into_iter().filter_map(|form| Panels::input(weight, form)).collect();
+    forms.dedup();
+    forms
+}
+
 fn check_case(l: &Linear, panels: Panels, tokens: u32, t: usize, seed: u64) {
+    for input in inputs(l.weight) {
+        check_form(&Linear { input, ..l.clone() }, panels, tokens, t, seed);
+    }
+}
+
+fn check_form(l: &Linear, panels: Panels, tokens: u32, t: usize, seed: u64) {
     let l = Linear { tiling: tiling(panels, tokens).into(), ..l.clone() };
     let (args, want) = case(&l, t, seed);
     let args = packed(&l, panels, &args);
     for (options, tolerance) in [(Options::default(), 3e-6), (Options::exact(), 2e-5)] {
         let done = launch(&l, &args, &options);
-        match l.output {
-            Output::F32 => check(&l.name(), &done.elems(Slot::Out), &want, tolerance),
-            Output::Q8 => check_q8(&l.name(), &done, &want, tolerance),
-        }
+        check_written(&l.name(), &done, l.output, &want, tolerance);
     }
 }
 
@@ -82,6 +93,7 @@ fn epilogues_behind_panels_follow_their_formula() {
         let gated = Some(Gated { up: q(up), activation });
         let l = Linear { gated, output: Output::Q8, ..Linear::new(64, 256, q(gate), tiling(AVX512, 2)) };
         check_case(&l, AVX512, 2, 3, 10);
+        check_case(&Linear { output: Output::Q15, ..l.clone() }, AVX512, 2, 3, 13);
         check_case(&Linear { n: 33, output: Output::F32, residual: true, ..l }, AVX2, 1, 1, 11);
     }
     let gated = Some(Gated { up: WeightType::Float(Elem::BF16), activation: Activation::Silu });
@@ -93,12 +105,15 @@ fn tiles_of_panels_fit_the_registers() {
     for (lanes, registers) in [(4, 16), (8, 16), (16, 32)] {
         for (tokens, nk) in [(1, [640, 640]), (512, [1536, 576]), (512, [100, 28672])] {
             let shape = TargetShape::vectors(lanes, registers).with_byte_dot(true);
-            let t = PanelTiling::choose(&shape, nk, Output::Q8, tokens, 2).expect("vectors have panels");
-            assert!(tokens == 1 || t.rows.div_ceil(lanes) * t.tokens <= registers / 2, "{t:?} for {shape:?}");
-            let gated = Some(Gated { up: q("q6_k"), activation: Activation::Silu });
-            let k = nk[1].next_multiple_of(256);
-            let kernel = Linear { gated, ..Linear::new(nk[0], k, q("q4_k"), t) }.kernel();
-            hrx_ir::tile::verify(&kernel.expect("a chosen tiling is supported")).expect("it verifies");
+            for input in [Output::Q8, Output::Q15] {
+                let t = PanelTiling::choose(&shape, nk, input, tokens, 2).expect("vectors have panels");
+                let sums = t.rows.div_ceil(lanes) * t.tokens * input.bytes();
+                assert!(tokens == 1 || sums <= registers / 2, "{t:?} for {shape:?}");
+                let gated = Some(Gated { up: q("q6_k"), activation: Activation::Silu });
+                let k = nk[1].next_multiple_of(256);
+                let kernel = Linear { gated, input, ..Linear::new(nk[0], k, q("q4_k"), t) }.kernel();
+                hrx_ir::tile::verify(&kernel.expect("a chosen tiling is supported")).expect("it verifies");
+            }
         }
     }
     assert_eq!(PanelTiling::choose(&waves_shape(32), [64, 64], Output::Q8, 1, 1), None);
@@ -112,8 +127,10 @@ fn packed_experts_are_multiplied() {
     for (grouped, tokens) in [(false, 1), (true, 4)] {
         let experts = Experts { grouped, ..experts };
         let of = |n, k, ty, e: Experts| Linear { experts: Some(e), ..Linear::new(n, k, ty, tiling(panels, tokens)) };
-        let of = |n, k, ty, e| Linear { input: Panels::input(ty).expect("packed"), ..of(n, k, ty, e) };
-        check(&of(64, 64, q("mxfp4"), Experts { own: true, ..experts }), 6);
+        let mxfp4 = of(64, 64, q("mxfp4"), Experts { own: true, ..experts });
+        for input in inputs(mxfp4.weight) {
+            check(&Linear { input, ..mxfp4.clone() }, 6);
+        }
         let scaled = Experts { scale: true, ..experts };
         check(&Linear { bias: true, ..of(96, 64, WeightType::Float(Elem::F16), scaled) }, 7);
         let gated = Some(Gated { up: q("q6_k"), activation: Activation::Silu });
@@ -129,12 +146,14 @@ proptest! {
     #[test]
     fn panels_and_batches_change_no_bit(
         which in 0usize..64, n in 1u32..70, t in 1usize..6, seed in 0u64..1000, tokens in 1u32..6, rows_log in 3u32..6,
-        unsigned in any::<bool>(), pieces in 1u32..3,
+        unsigned in any::<bool>(), pieces in 1u32..3, form in 0usize..2,
     ) {
         let types: Vec<WeightType> = packed_types().collect();
         let ty = types[which % types.len()];
         let panels = Panels { unsigned };
-        let reference = Linear::new(n, some_k(ty), ty, tiling(AVX512, 1));
+        let forms = inputs(ty);
+        let input = forms[form % forms.len()];
+        let reference = Linear { input, ..Linear::new(n, some_k(ty), ty, tiling(AVX512, 1)) };
         let (args, _) = case(&reference, t, seed);
         let tiled = Linear {
             tiling: PanelTiling { panels, rows: 1 << rows_log, tokens, program_rows: 32 * pieces }.into(),

@@ -10,22 +10,10 @@ use proptest::prelude::*;
 /// For vectors, and for waves: a piece longer than the rows, and one that leaves a rest.
 const CUTS: [RowCut; 3] = [RowCut::VECTORS, RowCut { piece: 128, waves: 1 }, RowCut { piece: 64, waves: 2 }];
 
-fn out(output: Output, n: usize) -> Vec<(Slot, Data)> {
-    match output {
-        Output::F32 => vec![(Slot::Out, Data::Room(Elem::F32, n))],
-        Output::Q8 => {
-            vec![(Slot::OutCodes, Data::Room(Elem::I8, n)), (Slot::OutScales, Data::Room(Elem::F32, n / 32))]
-        }
-    }
-}
-
 fn check_output(template: &impl Template, args: &[(Slot, Data)], output: Output, want: &[f64]) {
     for (options, tolerance) in [(Options::default(), 1e-6), (Options::exact(), 5e-6)] {
         let done = launch(template, args, &options);
-        match output {
-            Output::F32 => check(&template.name(), &done.elems(Slot::Out), want, tolerance),
-            Output::Q8 => check_q8(&template.name(), &done, want, tolerance),
-        }
+        check_written(&template.name(), &done, output, want, tolerance);
     }
 }
 
@@ -36,12 +24,13 @@ fn rms_norm_is_its_formula() {
 
 fn check_rms_norm_is_its_formula(cut: RowCut) {
     let mut r = Random::new(1);
-    for (t, k, output) in [(1, 7, Output::F32), (3, 45, Output::F32), (2, 96, Output::F32), (3, 96, Output::Q8)] {
+    let whole = [(2, 96, Output::F32), (3, 96, Output::Q8), (3, 96, Output::Q15)];
+    for (t, k, output) in [(1, 7, Output::F32), (3, 45, Output::F32)].into_iter().chain(whole) {
         let norm = RmsNorm { k, eps: Real(1e-5), residual: false, indexed: false, output, cut };
         let k = k as usize;
         let (x, w) = (r.f32s(t * k), r.f32s(k));
         let mut args = vec![(Slot::NTokens, Data::Scalar(t as i32)), (Slot::X, f32s(&x)), (Slot::NormWeight, f32s(&w))];
-        args.extend(out(output, t * k));
+        args.extend(written(output, t * k));
         let want = rms_norm(&x, &w, 1e-5);
         check_output(&norm, &args, output, &want);
         if output == Output::F32 {
@@ -98,7 +87,7 @@ fn check_rowwise_operations_follow_their_formulas(cut: RowCut) {
             let x: Vec<f64> = r.f32s(n).iter().map(|v| rounded(Elem::F32, v * 40.0)).collect();
             let y = r.f32s(n);
             let mut args = vec![(Slot::NTokens, Data::Scalar(t as i32)), (Slot::X, f32s(&x)), (Slot::Y, f32s(&y))];
-            args.extend(out(output, n));
+            args.extend(written(output, n));
             let want: Vec<f64> = x.iter().zip(&y).map(|(x, y)| formula(*x, *y)).collect();
             check_output(&Rowwise { k, op, indexed: false, output, cut }, &args, output, &want);
         }
@@ -118,13 +107,15 @@ fn check_quantising_is_the_definition_to_the_bit(cut: RowCut) {
     x[32..64].iter_mut().enumerate().for_each(|(i, v)| *v = (i as f64 - 16.0) * 0.5);
     x[32] = 127.0;
     x[64] = -3.0;
-    let copy = Rowwise { k: 64, op: RowOp::Copy, indexed: false, output: Output::Q8, cut };
-    let mut args = vec![(Slot::NTokens, Data::Scalar(2)), (Slot::X, f32s(&x))];
-    args.extend(out(Output::Q8, x.len()));
-    let done = launch(&copy, &args, &Options::exact());
-    let (codes, scales) = to_q8(&x);
-    assert_eq!(done.elems(Slot::OutCodes), codes);
-    assert_eq!(done.elems(Slot::OutScales), scales);
+    for output in [Output::Q8, Output::Q15] {
+        let copy = Rowwise { k: 64, op: RowOp::Copy, indexed: false, output, cut };
+        let mut args = vec![(Slot::NTokens, Data::Scalar(2)), (Slot::X, f32s(&x))];
+        args.extend(written(output, x.len()));
+        let done = launch(&copy, &args, &Options::exact());
+        let (codes, scales) = to_blocks(output, &x);
+        assert_eq!(done.elems(Slot::OutCodes), codes);
+        assert_eq!(done.elems(Slot::OutScales), scales);
+    }
 }
 
 #[test]
@@ -147,7 +138,7 @@ fn check_embedding_rows_are_dequantised(cut: RowCut) {
         let embed = Embed { rows: 3, k, table: WeightType::Quant(f), scale: None, cut };
         let mut args =
             vec![(Slot::NTokens, Data::Scalar(4)), (Slot::Ids, i32s(&ids32)), (Slot::Table, Data::Bytes(bytes))];
-        args.extend(out(Output::F32, 4 * k as usize));
+        args.extend(written(Output::F32, 4 * k as usize));
         let want = lookup(&table, k as usize);
         check_output(&embed, &args, Output::F32, &want);
         // Without a scale it is the reference's dequantisation, bit for bit.
@@ -158,7 +149,7 @@ fn check_embedding_rows_are_dequantised(cut: RowCut) {
         let embed = Embed { rows: 3, k: 41, table: WeightType::Float(e), scale: Some(Real(6.5)), cut };
         let mut args = vec![(Slot::NTokens, Data::Scalar(4)), (Slot::Ids, i32s(&ids32))];
         args.push((Slot::Table, Data::Elems(e, table.clone())));
-        args.extend(out(Output::F32, 4 * 41));
+        args.extend(written(Output::F32, 4 * 41));
         let want: Vec<f64> = lookup(&table, 41).into_iter().map(|v| 6.5 * v).collect();
         check_output(&embed, &args, Output::F32, &want);
     }

@@ -4,7 +4,7 @@ use half::f16;
 use hrx_ir::quant::Format;
 use hrx_ir::tile::interp::{Input, Interpreted, Memory, Options};
 use hrx_ir::tile::{Elem, verify};
-use hrx_templates::{Activation, Slot, Template};
+use hrx_templates::{Activation, Output, Slot, Template};
 use std::collections::HashMap;
 
 /// What an argument is made of.
@@ -169,33 +169,76 @@ pub fn check(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
     }
 }
 
-/// Rows as Q8: codes and scales by the definition, from f32 rows.
-pub fn to_q8(x: &[f64]) -> (Vec<f64>, Vec<f64>) {
-    let mut out = (Vec::new(), Vec::new());
+/// The largest magnitude of a form's numbers, of which a block's largest element has one.
+fn largest(form: Output) -> f32 {
+    match form {
+        Output::F32 => panic!("f32 has no blocks"),
+        Output::Q8 => 127.0,
+        Output::Q15 => 127.0 * 128.0,
+    }
+}
+
+/// Rows as Q8 or Q15: bytes and scales by the definition, from f32 rows.
+pub fn to_blocks(form: Output, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let (largest, mut out) = (largest(form), (Vec::new(), Vec::new()));
     for block in x.chunks(32) {
         let absmax = block.iter().fold(0.0f32, |m, v| m.max((*v as f32).abs()));
-        let inverse = if absmax > 0.0 { 127.0 / absmax } else { 0.0 };
-        out.0.extend(block.iter().map(|v| f64::from((*v as f32 * inverse).round_ties_even())));
-        out.1.push(f64::from(absmax / 127.0));
+        let inverse = if absmax > 0.0 { largest / absmax } else { 0.0 };
+        match form {
+            // Two roundings.
+            Output::Q8 => out.0.extend(block.iter().map(|v| f64::from((*v as f32 * inverse).round_ties_even()))),
+            // One.
+            _ => {
+                let numbers = block.iter().map(|v| (v * f64::from(inverse)).round_ties_even());
+                let (high, low): (Vec<f64>, Vec<f64>) = numbers
+                    .map(|n| {
+                        let high = ((n + 64.0) / 128.0).floor();
+                        (high, n - 128.0 * high)
+                    })
+                    .unzip();
+                out.0.extend(high.into_iter().chain(low));
+            }
+        }
+        out.1.push(f64::from(if form == Output::Q8 { absmax / largest } else { absmax * (1.0 / largest) }));
     }
     out
 }
 
-/// The values that Q8 rows stand for.
-pub fn from_q8(codes: &[f64], scales: &[f64]) -> Vec<f64> {
-    codes.chunks(32).zip(scales).flat_map(|(c, s)| c.iter().map(move |c| c * s)).collect()
+/// The values that Q8 or Q15 rows stand for.
+pub fn from_blocks(form: Output, bytes: &[f64], scales: &[f64]) -> Vec<f64> {
+    let block = |bytes: &[f64], scale: f64| -> Vec<f64> {
+        match bytes.split_at(32) {
+            (codes, []) => codes.iter().map(|c| c * scale).collect(),
+            (high, low) => high.iter().zip(low).map(|(h, l)| (128.0 * h + l) * scale).collect(),
+        }
+    };
+    bytes.chunks(32 * form.bytes() as usize).zip(scales).flat_map(|(b, &s)| block(b, s)).collect()
 }
 
-/// Checks Q8 output against the f64 values that were to be quantised: half a step for the code, and the scale.
-pub fn check_q8(what: &str, done: &Done, want: &[f64], tolerance: f64) {
-    let (codes, scales) = (done.elems(Slot::OutCodes), done.elems(Slot::OutScales));
-    assert_eq!(codes.len(), want.len(), "{what}: length");
-    for (b, block) in want.chunks(32).enumerate() {
+/// Arguments for `n` elements that are written in a form.
+pub fn written(form: Output, n: usize) -> Vec<(Slot, Data)> {
+    match form {
+        Output::F32 => vec![(Slot::Out, Data::Room(Elem::F32, n))],
+        Output::Q8 | Output::Q15 => vec![
+            (Slot::OutCodes, Data::Room(Elem::I8, n * form.bytes() as usize)),
+            (Slot::OutScales, Data::Room(Elem::F32, n / 32)),
+        ],
+    }
+}
+
+/// Checks what was written in a form against the values in f64: of blocks the scales, and elements to half a step.
+pub fn check_written(what: &str, done: &Done, form: Output, want: &[f64], tolerance: f64) {
+    if form == Output::F32 {
+        return check(what, &done.elems(Slot::Out), want, tolerance);
+    }
+    let scales = done.elems(Slot::OutScales);
+    let got = from_blocks(form, &done.elems(Slot::OutCodes), &scales);
+    assert_eq!(got.len(), want.len(), "{what}: length");
+    for (b, (block, got)) in want.chunks(32).zip(got.chunks(32)).enumerate() {
         let absmax = block.iter().fold(0.0f64, |m, v| m.max(v.abs()));
-        let scale = scales[b];
-        assert!((scale - absmax / 127.0).abs() <= tolerance * absmax, "{what}: scale {b} is {scale}, absmax {absmax}");
-        for (i, w) in block.iter().enumerate() {
-            let got = codes[b * 32 + i] * scale;
+        let (scale, wanted) = (scales[b], absmax / f64::from(largest(form)));
+        assert!((scale - wanted).abs() <= tolerance * absmax, "{what}: scale {b} is {scale}, absmax {absmax}");
+        for (i, (got, w)) in got.iter().zip(block).enumerate() {
             let room = scale * 0.5001 + tolerance * absmax;
             assert!((got - w).abs() <= room, "{what}: element {i} of block {b} is {got}, not {w} (step {scale})");
         }

@@ -75,7 +75,7 @@ pub struct Args {
     #[arg(long, value_name = "DEVICE", default_value = hrx::device::AUTO)]
     pub device: String,
 
-    /// How products with quantised weights read activations: f32 rounds nothing, q8 rounds to 8 bit;
+    /// How products with quantised weights read activations: f32 keeps 15 bits or more of them, q8 8 bits;
     /// auto is the fastest: q8 on a processor, f32 on a GPU
     #[arg(long, value_name = "auto|f32|q8", default_value = "f32")]
     pub activations: hrx::exec::Activations,

@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "TEXT,...", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// How products with quantised weights read activations: f32 rounds nothing, q8 rounds to 8 bit
+    /// How products with quantised weights read activations: f32 keeps 15 bits or more of them, q8 8 bits
     #[arg(long, value_name = "f32|q8", default_value = "f32")]
     activations: Activations,
 

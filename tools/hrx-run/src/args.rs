@@ -123,7 +123,7 @@ pub struct Args {
     )]
     n_predict: Option<i64>,
 
-    /// How products with quantised weights read activations: f32 rounds nothing, q8 rounds to 8 bit as llama.cpp does;
+    /// How products with quantised weights read activations: f32 keeps 15 bits or more of them, q8 8 bits as llama.cpp does;
     /// auto is the fastest: q8 on a processor, f32 on a GPU
     #[arg(long, value_name = "auto|f32|q8", default_value = "f32", help_heading = "Execution")]
     pub activations: hrx::exec::Activations,

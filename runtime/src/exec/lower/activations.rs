@@ -7,7 +7,8 @@ use hrx_templates::{Output, TargetShape};
 pub enum Activations {
     /// What is fastest: `Q8` on a processor, where products of bytes are several times as fast as others, `F32` on a GPU.
     Auto,
-    /// f32: no rounding of activations.
+    /// f32. Kernels for packed matrices, and for one token on NVIDIA GPUs, round to numbers of 15 bits of a block of 32's
+    /// largest: a mean square of 5e-9 of the row's.
     #[default]
     F32,
     /// Blocks of 32 8-bit codes with a scale.

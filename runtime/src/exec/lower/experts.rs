@@ -55,7 +55,7 @@ impl Lowerer<'_> {
         let panels = self.expert_panels(p, if many { PREFILL_TOKENS } else { 1 });
         let grouped = p.routes.filter(|_| many).and_then(|routes| {
             let cut = match panels {
-                Some(panels) => panels.into(),
+                Some((panels, _)) => panels.into(),
                 None => kt::LinearCut::grouped(&self.shape, [n, k], weight, matrices, [p.n_expert, used])?,
             };
             Some((cut, self.expert_rows(node, routes, p.n_expert)))
@@ -71,7 +71,7 @@ impl Lowerer<'_> {
             summed: false,
         };
         let single = || match self.expert_panels(p, 1) {
-            Some(panels) => panels.into(),
+            Some((panels, _)) => panels.into(),
             None => kt::LinearCut::of_experts(&self.shape, [n, k], weight, matrices, used),
         };
         let tiling = grouped.map_or_else(single, |(cut, _)| cut);
@@ -114,21 +114,20 @@ impl Lowerer<'_> {
         Some([rows / p.n_expert, self.graph.cols(p.weight)])
     }
 
-    /// The cut for packed matrices of experts, where the target's vectors have them and these can be packed.
-    fn expert_panels(&self, p: &ExpertParts, tokens: u32) -> Option<kt::PanelTiling> {
+    /// The cut for packed matrices of experts and the form of their activations, where the target's vectors have them and these can be packed.
+    fn expert_panels(&self, p: &ExpertParts, tokens: u32) -> Option<(kt::PanelTiling, Output)> {
         let [n, k] = self.expert_shape(p)?;
         let matrices: Vec<Tensor> = [Some(p.weight), p.up.map(|(up, _)| up)].into_iter().flatten().collect();
-        let fit = self.packed_input(&matrices, [n.checked_mul(p.n_expert)?, k])?;
+        let input = self.packed_input(&matrices, [n.checked_mul(p.n_expert)?, k])?;
         let whole = n.is_multiple_of(kt::Panels::ROWS);
-        whole.then(|| kt::PanelTiling::choose(&self.shape, [n, k], fit, tokens, matrices.len() as u32))?
+        let cut =
+            whole.then(|| kt::PanelTiling::choose(&self.shape, [n, k], input, tokens, matrices.len() as u32))??;
+        Some((cut, input))
     }
 
     /// The form in which a product with experts reads its rows.
     pub(super) fn expert_input(&self, p: &ExpertParts) -> Output {
-        match self.expert_panels(p, 1) {
-            Some(_) => self.linear_input(p.weight),
-            None => Output::F32,
-        }
+        self.expert_panels(p, 1).map_or(Output::F32, |(_, input)| input)
     }
 
     /// For each expert the rows that go to it, and their counts: made once for all products of the same routes.

@@ -17,6 +17,12 @@ pub(super) struct LinearParts {
     softcap: Option<f32>,
 }
 
+impl LinearParts {
+    fn matrices(&self) -> Vec<Tensor> {
+        [Some(self.weight), self.up.map(|(up, _)| up)].into_iter().flatten().collect()
+    }
+}
+
 impl Lowerer<'_> {
     /// The linear layer that a root is about, if it is about one.
     pub(super) fn linear_parts(&self, node: Node) -> Option<LinearParts> {
@@ -103,9 +109,23 @@ impl Lowerer<'_> {
         });
     }
 
-    /// The cut for packed matrices `[n, k]`, where the target's vectors have them and all of the product's can be packed.
-    fn panels(&self, l: &LinearParts, nk: [u32; 2], tokens: u32) -> Option<kt::PanelTiling> {
-        let matrices: Vec<Tensor> = [Some(l.weight), l.up.map(|(up, _)| up)].into_iter().flatten().collect();
+    /// The form in which a layer's product reads its activations.
+    pub(super) fn layer_input(&self, l: &LinearParts) -> Output {
+        self.packed_input(&l.matrices(), self.shape_of(l)).unwrap_or_else(|| self.linear_input(l.weight))
+    }
+
+    /// Outputs and inputs of a layer.
+    fn shape_of(&self, l: &LinearParts) -> [u32; 2] {
+        let shape = self.graph.shape(l.weight);
+        match shape.rows {
+            Rows::Const(n) => [n, shape.cols],
+            _ => unreachable!("matrices are weights"),
+        }
+    }
+
+    /// The cut for a layer's matrices where they are packed: where the target's vectors have that and all of them can be.
+    fn panels(&self, l: &LinearParts, tokens: u32) -> Option<kt::PanelTiling> {
+        let (matrices, nk) = (l.matrices(), self.shape_of(l));
         let input = self.packed_input(&matrices, nk)?;
         kt::PanelTiling::choose(&self.shape, nk, input, tokens, matrices.len() as u32)
     }
@@ -114,10 +134,10 @@ impl Lowerer<'_> {
     /// for it.
     pub(super) fn packed_input(&self, matrices: &[Tensor], nk: [u32; 2]) -> Option<Output> {
         let panels = kt::Panels::of(&self.shape)?;
-        let input = self.linear_input(*matrices.first()?);
+        let input = kt::Panels::input(weight_type(self.graph, *matrices.first()?), self.activations)?;
         let fit = |&t: &Tensor| {
             let weight = weight_type(self.graph, t);
-            kt::Panels::input(weight) == Some(input) && panels.bytes(weight, nk).is_some()
+            kt::Panels::input(weight, input) == Some(input) && panels.bytes(weight, nk).is_some()
         };
         matrices.iter().all(fit).then_some(input)
     }
@@ -128,7 +148,7 @@ impl Lowerer<'_> {
         let rows = self.rows(t);
         let norm = self.norm_into(l.x);
         let weight = weight_type(graph, l.weight);
-        let input = self.linear_input(l.weight);
+        let input = self.layer_input(l);
         let (n, k) = (graph.cols(t), graph.cols(l.x));
         // Few outputs want the kernel that decode uses.
         let many = match self.mode {
@@ -138,7 +158,7 @@ impl Lowerer<'_> {
         };
         let tokens = if many { PREFILL_TOKENS } else { 1 };
         let matrices = if l.up.is_some() { 2 } else { 1 };
-        let panels = self.panels(l, [n, k], tokens);
+        let panels = self.panels(l, tokens);
         let tiling = panels
             .map_or_else(|| kt::LinearCut::choose(&self.shape, [n, k], weight, tokens, matrices), kt::LinearCut::from);
         let matrix = |t| if panels.is_some() { Operand::Packed(t) } else { Operand::Weight(t) };

@@ -187,8 +187,8 @@ fn weight_type(graph: &Graph, t: Tensor) -> WeightType {
 /// The form in which products with a weight read activations.
 fn linear_input(graph: &Graph, weight: Tensor, activations: Output) -> Output {
     match kt::Linear::input(weight_type(graph, weight)) {
-        Output::Q8 => activations,
         Output::F32 => Output::F32,
+        Output::Q8 | Output::Q15 => activations,
     }
 }
 
@@ -242,7 +242,7 @@ impl<'g> Lowerer<'g> {
         if let Some(l) = self.linear_parts(node) {
             match self.norm_into(l.x) {
                 Some((input, ..)) => self.want(input, Output::F32),
-                None => self.want(l.x, self.linear_input(l.weight)),
+                None => self.want(l.x, self.layer_input(&l)),
             }
             if let Some(r) = l.residual {
                 self.want(r, Output::F32);
@@ -274,7 +274,7 @@ impl<'g> Lowerer<'g> {
         let mut buf = |row_bytes| self.bufs.push(BufData { rows, row_bytes });
         let bufs = match form {
             Output::F32 => vec![buf(4 * shape.cols)],
-            Output::Q8 => vec![buf(shape.cols), buf(4 * (shape.cols / CHUNK))],
+            Output::Q8 | Output::Q15 => vec![buf(form.bytes() * shape.cols), buf(4 * (shape.cols / CHUNK))],
         };
         self.places.insert((t, form), bufs.clone());
         bufs
@@ -323,17 +323,12 @@ impl<'g> Lowerer<'g> {
         };
         let bufs = self.make(t, direct);
         self.step(node, request(direct), &with_out(of, &bufs));
-        if direct == Output::F32 && wanted.contains(&Output::Q8) {
+        for &output in wanted.iter().filter(|&&form| form != direct) {
             let from = bufs[0];
-            let bufs = self.make(t, Output::Q8);
+            let bufs = self.make(t, output);
             let k = self.graph.cols(t);
-            let quantize = kt::Rowwise {
-                k,
-                op: kt::RowOp::Copy,
-                indexed: false,
-                output: Output::Q8,
-                cut: kt::RowCut::choose(&self.shape, k),
-            };
+            let quantize =
+                kt::Rowwise { k, op: kt::RowOp::Copy, indexed: false, output, cut: kt::RowCut::choose(&self.shape, k) };
             let rows = self.rows(t);
             let of = move |s| match s {
                 Slot::NTokens => Some(Operand::RowCount(rows)),
@@ -463,9 +458,9 @@ fn is_written(slot: Slot, request: &Request) -> bool {
     }
 }
 
-/// The forms that a kernel can write its result in: rows of f32, and blocks where it has `q8`.
-fn forms(q8: bool) -> &'static [Output] {
-    if q8 { &[Output::F32, Output::Q8] } else { &[Output::F32] }
+/// The forms that a kernel can write its result in: rows of f32, and where it can `blocks`.
+fn forms(blocks: bool) -> &'static [Output] {
+    if blocks { &[Output::F32, Output::Q8, Output::Q15] } else { &[Output::F32] }
 }
 
 /// Adds the output slots to an operand map.
