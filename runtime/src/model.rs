@@ -34,7 +34,7 @@ pub enum CacheChoice {
 pub struct ModelOptions {
     /// The device's name: `cpu`, `cuda`, `cuda:N`, `hip`, `hip:N`, `emu:CHIP`, `auto`; see [`open_device`](crate::device::open_device).
     pub device: String,
-    /// Threads of the CPU device; 0 for one a processor.
+    /// Threads of the CPU device; 0 for one a core.
     pub threads: usize,
     /// Where compiled kernels are kept.
     pub cache: CacheChoice,

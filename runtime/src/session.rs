@@ -133,7 +133,8 @@ impl Session {
             n_ctx,
             n_batch: max_tokens,
             room,
-            sequences: vec![Vec::new(); n_seq as usize],
+            // All the room, so that a token takes none.
+            sequences: (0..n_seq).map(|_| Vec::with_capacity(n_ctx as usize)).collect(),
             current: 0,
             kv_bytes,
             arena_bytes,
@@ -269,20 +270,14 @@ impl Session {
                 return Err(Error::Invalid(format!("sequence {sequence} comes twice: a step adds one token to each")));
             }
         }
-        let placed: Vec<(u32, Place)> = tokens
-            .iter()
-            .map(|&(s, token)| (token, self.place(s as usize, self.sequences[s as usize].len() as u32)))
-            .collect();
+        let (sequences, room) = (&self.sequences, self.room);
+        let placed =
+            tokens.iter().map(|&(s, token)| (token, place(s as usize, room, sequences[s as usize].len() as u32)));
         let n = tokens.len() as u32;
-        self.decode_inputs.write(&*self.device, &self.tables, &placed, true)?;
+        self.decode_inputs.write(&*self.device, &self.tables, placed, true)?;
         self.decode.start(n, n)?;
         tokens.iter().for_each(|&(s, token)| self.sequences[s as usize].push(token));
         self.read_rows(|s| &s.decode, n, rows)
-    }
-
-    /// Where a position of a sequence is.
-    fn place(&self, sequence: usize, position: u32) -> Place {
-        Place { position, first: sequence as u32 * self.room }
     }
 
     /// Hands out the first rows that a program has written.
@@ -328,14 +323,13 @@ impl Session {
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rest.len().min(batch));
             let n = now.len() as u32;
-            let first = self.used();
-            let placed = now.iter().zip(first..).map(|(&token, p)| (token, self.place(self.current, p)));
-            let placed: Vec<(u32, Place)> = placed.collect();
+            let (first, current, room) = (self.used(), self.current, self.room);
+            let placed = now.iter().zip(first..).map(|(&token, p)| (token, place(current, room, p)));
             let (program, inputs) = match n {
                 1 => (&mut self.decode, &mut self.decode_inputs),
                 _ => (&mut self.batch, &mut self.batch_inputs),
             };
-            inputs.write(&*self.device, &self.tables, &placed, every)?;
+            inputs.write(&*self.device, &self.tables, placed, every)?;
             let came = run(program, n, if every { n } else { 1 })?;
             self.sequences[self.current].extend_from_slice(now);
             let wanted = if every { n } else { u32::from(later.is_empty()) };
@@ -386,6 +380,11 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Where a position of a sequence is, of sequences that have `room` each.
+fn place(sequence: usize, room: u32, position: u32) -> Place {
+    Place { position, first: sequence as u32 * room }
 }
 
 fn read_row(device: &dyn Device, buffer: &Buffer, row: u32, out: &mut [f32]) -> Result<(), Error> {

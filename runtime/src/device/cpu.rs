@@ -30,12 +30,12 @@ struct CpuKernel {
 }
 
 impl Cpu {
-    /// The host with this many threads (0: one a processor available to the process).
+    /// The host with this many threads (0: one a core, as [`cores`](super::cores) counts them).
     ///
     /// # Errors
     /// If the processor lacks what generated code needs, or threads can't be started.
     pub fn new(threads: usize) -> Result<Cpu, DeviceError> {
-        let n = if threads == 0 { std::thread::available_parallelism().map_or(1, |n| n.get()) } else { threads };
+        let n = if threads == 0 { super::cores() } else { threads };
         let failed = |e: std::io::Error| DeviceError::Failed {
             device: "cpu".into(),
             reason: format!("{n} threads can't be started: {e}"),

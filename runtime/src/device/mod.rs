@@ -3,6 +3,7 @@
 //! A step of a model is *recorded* once as stages of launches and *replayed* with new values of its run-time
 //! variables. Launches of one stage do not depend on one another; a stage begins when the one before it has ended.
 
+mod cores;
 mod cpu;
 pub mod cuda;
 pub mod gpu;
@@ -15,6 +16,7 @@ mod select;
 mod shares;
 mod slots;
 
+pub use cores::cores;
 pub use cpu::Cpu;
 pub use gpu::GpuDevice;
 pub(crate) use host::HostSlices;

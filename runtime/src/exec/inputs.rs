@@ -112,7 +112,7 @@ impl StepInputs {
         self.part(self.scales[table])
     }
 
-    /// Writes those of a step: tokens with their places; the rows of all of them are wanted, or that of the last.
+    /// Writes those of a step, without taking memory: tokens with their places; the rows of all of them are wanted, or that of the last.
     ///
     /// # Errors
     /// If the device fails.
@@ -120,26 +120,26 @@ impl StepInputs {
         &mut self,
         device: &dyn Device,
         tables: &Tables,
-        tokens: &[(u32, Place)],
+        tokens: impl Iterator<Item = (u32, Place)> + Clone,
         every: bool,
     ) -> Result<(), DeviceError> {
-        let n = tokens.len() as i32;
-        let positions: Vec<i32> = tokens.iter().map(|(_, at)| at.position as i32).collect();
+        let n = tokens.clone().count() as i32;
+        let places = tokens.clone().map(|(_, at)| at);
+        let positions = places.clone().map(|at| at.position);
         let rows = if every { 0..n } else { n - 1..n };
-        self.tokens.write(&mut self.bytes, tokens.iter().map(|(t, _)| t.to_le_bytes()));
-        self.positions.write(&mut self.bytes, positions.iter().map(|p| p.to_le_bytes()));
-        self.cache_rows.write(&mut self.bytes, tokens.iter().map(|(_, at)| (at.first + at.position).to_le_bytes()));
-        self.firsts.write(&mut self.bytes, tokens.iter().map(|(_, at)| at.first.to_le_bytes()));
+        self.tokens.write(&mut self.bytes, tokens.map(|(t, _)| t.to_le_bytes()));
+        self.positions.write(&mut self.bytes, positions.clone().map(u32::to_le_bytes));
+        self.cache_rows.write(&mut self.bytes, places.clone().map(|at| (at.first + at.position).to_le_bytes()));
+        self.firsts.write(&mut self.bytes, places.map(|at| at.first.to_le_bytes()));
         self.rows.write(&mut self.bytes, rows.map(i32::to_le_bytes));
-        let (mut cos, mut sin) = (Vec::new(), Vec::new());
-        for (table, [cos_part, sin_part]) in tables.frequencies.iter().zip(&self.ropes) {
-            angles(table, &positions, &mut cos, &mut sin);
-            cos_part.write(&mut self.bytes, cos.iter().map(|x| x.to_le_bytes()));
-            sin_part.write(&mut self.bytes, sin.iter().map(|x| x.to_le_bytes()));
+        for (table, parts) in tables.frequencies.iter().zip(&self.ropes) {
+            // All cosines, then all sines.
+            for (i, part) in parts.iter().enumerate() {
+                part.write(&mut self.bytes, angles(table, positions.clone()).map(|pair| pair[i].to_le_bytes()));
+            }
         }
         for (&staircase, part) in tables.scales.iter().zip(&self.scales) {
-            let factors = position_scales(staircase, &positions);
-            part.write(&mut self.bytes, factors.iter().map(|x| x.to_le_bytes()));
+            part.write(&mut self.bytes, position_scales(staircase, positions.clone()).map(f32::to_le_bytes));
         }
         device.write(&self.buffer, 0, &self.bytes)
     }

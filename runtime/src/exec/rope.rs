@@ -80,24 +80,21 @@ fn index_in<T>(list: &mut Vec<T>, new: T, same: impl Fn(&T) -> bool) -> usize {
     }
 }
 
-/// Cosines and sines for positions, row by row: `[positions, pairs]` each.
-pub fn angles(frequencies: &Frequencies, positions: &[i32], cos: &mut Vec<f32>, sin: &mut Vec<f32>) {
-    cos.clear();
-    sin.clear();
-    for &p in positions {
-        for &f in &frequencies.angles {
+/// Cosine and sine of each pair for positions, row by row.
+pub fn angles(frequencies: &Frequencies, positions: impl Iterator<Item = u32>) -> impl Iterator<Item = [f32; 2]> {
+    let Frequencies { angles, magnitude } = frequencies;
+    positions.flat_map(move |p| {
+        angles.iter().map(move |&f| {
             let (s, c) = (f64::from(p) * f).sin_cos();
-            cos.push((c * frequencies.magnitude) as f32);
-            sin.push((s * frequencies.magnitude) as f32);
-        }
-    }
+            [(c * magnitude) as f32, (s * magnitude) as f32]
+        })
+    })
 }
 
 /// The factors of a staircase for positions.
-pub fn position_scales((by, every): (f32, u32), positions: &[i32]) -> Vec<f32> {
-    let of = |&p: &i32| {
+pub fn position_scales((by, every): (f32, u32), positions: impl Iterator<Item = u32>) -> impl Iterator<Item = f32> {
+    positions.map(move |p| {
         let step = (f64::from(p) / f64::from(every)).floor();
         (1.0 + f64::from(by) * (step + 1.0).ln()) as f32
-    };
-    positions.iter().map(of).collect()
+    })
 }

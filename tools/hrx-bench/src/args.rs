@@ -62,8 +62,8 @@ pub struct Args {
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub repetitions: u32,
 
-    /// Threads
-    #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_values_t = [processors()],
+    /// Threads: one a core if nothing is said
+    #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_values_t = [hrx::device::cores() as u32],
         value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Vec<u32>,
 
@@ -186,8 +186,4 @@ pub fn cache(dir: Option<&PathBuf>, none: bool) -> CacheChoice {
         (Some(dir), false) => CacheChoice::Dir(dir.clone()),
         (None, false) => CacheChoice::Default,
     }
-}
-
-fn processors() -> u32 {
-    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
 }

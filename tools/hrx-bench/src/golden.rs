@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=8))]
     sequences: Vec<u32>,
 
-    /// Threads of the CPU; 0 for one a processor
+    /// Threads of the CPU; 0 for one a core
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     threads: usize,
 

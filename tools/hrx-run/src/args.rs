@@ -189,7 +189,7 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(1..=65536), help_heading = "Execution")]
     pub batch_size: u32,
 
-    /// Threads; 0 for one a processor
+    /// Threads; 0 for one a core
     #[arg(short, long, value_name = "THREADS", default_value_t = 0,
         value_parser = clap::value_parser!(u32).range(0..=1024), help_heading = "Execution")]
     threads: u32,
@@ -265,7 +265,7 @@ impl Args {
         (self.think || self.no_think).then_some(self.think)
     }
 
-    /// Threads; 0 for one a processor.
+    /// Threads; 0 for one a core.
     pub fn threads(&self) -> usize {
         self.threads as usize
     }

@@ -230,7 +230,7 @@ impl<'a> Engine<'a> {
 
     fn threads(&self) -> usize {
         match self.args.threads() {
-            0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+            0 => hrx::device::cores(),
             n => n,
         }
     }
