@@ -234,6 +234,8 @@ pub struct TargetShape {
     pub registers: u32,
     /// Whether four products of any unsigned and signed bytes are summed by one instruction.
     pub byte_dot: bool,
+    /// Whether vectors read matrices that are packed for them, where these can be.
+    pub packs: bool,
     /// Of a GPU, where a program is a workgroup of waves whose lanes work on one tile together.
     pub waves: Option<Waves>,
 }
@@ -268,7 +270,12 @@ pub struct Waves {
 impl TargetShape {
     /// A processor's vectors.
     pub fn vectors(lanes: u32, registers: u32) -> TargetShape {
-        TargetShape { lanes, registers, byte_dot: false, waves: None }
+        TargetShape { lanes, registers, byte_dot: false, packs: true, waves: None }
+    }
+
+    /// The same with matrices as they are stored.
+    pub fn without_packing(self) -> TargetShape {
+        TargetShape { packs: false, ..self }
     }
 
     /// The same with, or without, an instruction for dot products of any unsigned with signed bytes.
@@ -278,7 +285,7 @@ impl TargetShape {
 
     /// A GPU's waves of so many lanes, of which a lane can name so many registers.
     pub fn waves(lanes: u32, registers: u32, waves: Waves) -> TargetShape {
-        TargetShape { lanes, registers, byte_dot: false, waves: Some(waves) }
+        TargetShape { lanes, registers, byte_dot: false, packs: false, waves: Some(waves) }
     }
 }
 

@@ -26,9 +26,9 @@ impl Panels {
     /// Rows of a panel.
     pub const ROWS: u32 = PANEL;
 
-    /// The form that vectors of a target want; none for waves.
+    /// The form that a target's vectors want; none where matrices are read as they are stored.
     pub fn of(shape: &TargetShape) -> Option<Panels> {
-        shape.waves.is_none().then_some(Panels { unsigned: shape.byte_dot })
+        shape.packs.then_some(Panels { unsigned: shape.byte_dot })
     }
 
     /// Bytes of a packed matrix `[n, k]`; none where weights of that type are not packed.

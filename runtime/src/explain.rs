@@ -178,8 +178,8 @@ impl Model {
     pub fn explain(&self, options: &SessionOptions) -> Result<Explanation, Error> {
         let (gguf, config, summary) = (self.gguf(), self.config(), self.summary());
         let device = self.kernels().device();
-        let plan = SessionPlan::new(self.data(), &**device, options)?;
         let info = device.info();
+        let plan = SessionPlan::new(self.data(), &**device, info.free, options)?;
         let kernels: Vec<KernelUse> = model_kernels(self.graph(), device.target())?
             .into_iter()
             .map(|k| KernelUse { name: k.kernel.name.to_string(), decode: k.decode, prefill: k.prefill })

@@ -88,8 +88,7 @@ impl Need {
             }
             None => "no usual quantisation of the model would with this context".into(),
         };
-        let other =
-            if device.name == "cpu" { "" } else { "; --device cpu --activations f32 reads weights where the file is" };
+        let other = if device.name == "cpu" { "" } else { "; --device cpu reads weights where the file is" };
         format!("no context fits beside these weights of {have:.2} bits each; {smaller}{other}")
     }
 }
@@ -158,7 +157,7 @@ mod tests {
         assert!(
             said.ends_with(
                 "hip:0 has 5600 MiB free: no context fits beside these weights of 8.50 bits each; with this context, a file \
-                 of 4.99 bits a weight would (Q4_K_M has 4.89); --device cpu --activations f32 reads weights where the file is"
+                 of 4.99 bits a weight would (Q4_K_M has 4.89); --device cpu reads weights where the file is"
             ),
             "{said}"
         );

@@ -5,7 +5,6 @@ use crate::error::Error;
 use crate::exec::inputs::{Place, StepInputs, Tables};
 use crate::exec::program::Bindings;
 use crate::exec::rope::RopeTables;
-use crate::exec::weights::Needed;
 use crate::exec::{Activations, Drafts, KernelStore, Program};
 use crate::model::ModelData;
 use crate::session_plan::{SessionPlan, cache_bytes, state_bytes};
@@ -87,9 +86,17 @@ impl Session {
     pub(crate) fn new(model: &Arc<ModelData>, store: &KernelStore, options: &SessionOptions) -> Result<Session, Error> {
         let device = Arc::clone(store.device());
         let graph = &model.graph;
-        let SessionPlan { drafts, n_ctx, room, need } = SessionPlan::new(model, &*device, options)?;
-        need.check(&device.info())?;
-        let needed = Needed::of([&drafts.decode, &drafts.batch], &crate::exec::target_shape(device.target()));
+        let info = device.info();
+        let plan = SessionPlan::new(model, &*device, info.free, options)?;
+        let SessionPlan { drafts, n_ctx, room, need, needed, unpacked } = plan;
+        need.check(&info)?;
+        if let Some(bytes) = unpacked {
+            let [bytes, free] = [bytes, info.free].map(|n| n.div_ceil(1 << 20));
+            store.warn(&format!(
+                "matrices packed for the processor would take {bytes} MiB, and {free} MiB are free: they are read as they are \
+                 in the file, which is several times slower"
+            ));
+        }
         let Drafts { decode, batch, output, max_tokens, max_outputs } = drafts;
         let (kv_bytes, arena_bytes) = (need.kv, need.arena);
 

@@ -2,7 +2,7 @@
 
 use crate::golden::{Golden, real_model_path};
 use crate::turns::all;
-use hrx::exec::{Activations, Drafts};
+use hrx::exec::{Activations, Drafts, target_shape};
 use hrx::models::ModelGraph;
 use hrx::{Error, Outputs};
 use hrx_compiler::Target;
@@ -30,7 +30,7 @@ pub fn graphs(turns: u64) -> Vec<Graph> {
 fn requests(graph: &Graph, target: &Target) -> Result<Vec<Request>, Error> {
     let mut requests = Vec::new();
     for outputs in [Outputs::Last, Outputs::Hidden] {
-        requests.extend(Drafts::new(graph, outputs, [512, 1], Activations::F32, target)?.requests());
+        requests.extend(Drafts::new(graph, outputs, [512, 1], Activations::F32, &target_shape(target))?.requests());
     }
     let quantised = |l: &Linear| {
         let weights = [Some(l.weight), l.gated.as_ref().map(|g| g.up)];

@@ -1,7 +1,7 @@
 //! Real models against known answers, where their files are (`cargo xtask models`).
 
 use hrx::exec::Activations;
-use hrx::{Model, SessionOptions};
+use hrx::{Model, ModelOptions, SessionOptions};
 use hrx_tests::golden::{Golden, RealModel, real_model_file, real_model_path};
 use hrx_tests::logits::argmax;
 use hrx_tests::models::options;
@@ -97,6 +97,32 @@ fn compare(activations: Activations, widest: f64) {
     }
     println!("{activations:?}: {} of {} choices differ (llama.cpp {})", totals[0], totals[2], totals[1]);
     assert!(failures.is_empty(), "{activations:?}:\n{}", failures.join("\n"));
+}
+
+/// Code of AVX2 alone, of another number of lanes and registers, without VNNI: the same choices as the host's own, and the
+/// same bits, since no tile, lane or instruction changes the order of a sum.
+#[test]
+fn code_of_avx2_alone_gives_the_same_tokens() {
+    for real in Golden::locate().published_models().unwrap() {
+        let Some(path) = real_model_file(&real.model) else { continue };
+        for activations in [Activations::F32, Activations::Q8] {
+            let rows = ["cpu", "cpu:x86-64-v3"].map(|device| {
+                let options = ModelOptions { device: device.into(), ..options(0) };
+                let model = Model::open(&path, &options).unwrap_or_else(|e| panic!("{e}"));
+                let mut session = session(&model, &real, activations);
+                let mut rows = vec![session.eval(&real.prompts[0].tokens).unwrap()];
+                for &token in real.prompts[0].greedy.iter().take(16) {
+                    rows.push(session.eval(&[token]).unwrap());
+                }
+                rows
+            });
+            let tokens = rows.each_ref().map(|rows| rows.iter().map(|r| argmax(r)).collect::<Vec<_>>());
+            assert_eq!(tokens[0], tokens[1], "{}, {activations:?}", real.model);
+            let bits = rows.map(|rows| rows.into_iter().flatten().map(f32::to_bits).collect::<Vec<_>>());
+            let others = bits[0].iter().zip(&bits[1]).filter(|(a, b)| a != b).count();
+            assert_eq!(others, 0, "{}, {activations:?}: of {} logits so many differ", real.model, bits[0].len());
+        }
+    }
 }
 
 /// The same tokens and logits for 1, 2 and 4 threads, in every one of 16 runs.

@@ -35,13 +35,26 @@ impl Cpu {
     /// # Errors
     /// If the processor lacks what generated code needs, or threads can't be started.
     pub fn new(threads: usize) -> Result<Cpu, DeviceError> {
+        Cpu::with_target(threads, Target::host()?)
+    }
+
+    /// The host with code for a target that it can run: its own, or the least one that there is.
+    ///
+    /// # Errors
+    /// As [`new`](Cpu::new).
+    pub fn with_target(threads: usize, target: Target) -> Result<Cpu, DeviceError> {
+        let host = Target::host()?;
+        if target != host && target != Target::x86_64_v3() {
+            let reason = format!("it runs code for {} or x86-64-v3, not for {}", host.name(), target.name());
+            return Err(DeviceError::Failed { device: "cpu".into(), reason });
+        }
         let n = if threads == 0 { super::cores() } else { threads };
         let failed = |e: std::io::Error| DeviceError::Failed {
             device: "cpu".into(),
             reason: format!("{n} threads can't be started: {e}"),
         };
         let pool = Pool::new(n).map_err(failed)?;
-        Ok(Cpu { target: Target::host()?, pool: Arc::new(pool), kernels: Mutex::new(Vec::new()) })
+        Ok(Cpu { target, pool: Arc::new(pool), kernels: Mutex::new(Vec::new()) })
     }
 
     /// The number of threads.

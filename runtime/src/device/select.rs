@@ -3,16 +3,17 @@
 use super::kfd::Topology;
 use super::{Cpu, Device, DeviceError, cuda, hip};
 use crate::exec::Warn;
+use hrx_compiler::Target;
 use std::sync::Arc;
 
 /// The forms of names that there are, for errors.
-const NAMES: &str = "auto; cpu; cuda or hip; cuda:N or hip:N for the GPU of that number; emu:CHIP for the emulator of a chip, \
-                     as emu:gfx1100";
+const NAMES: &str = "auto; cpu; cpu:x86-64-v3 for the CPU with code of AVX2 alone; cuda or hip; cuda:N or hip:N for the GPU of \
+                     that number; emu:CHIP for the emulator of a chip, as emu:gfx1100";
 
 /// What takes the place of a device's name where nobody says which.
 pub const AUTO: &str = "auto";
 
-/// Opens a device by name: `cpu`, `cuda` or `hip` (the preferred GPU), `cuda:N` or `hip:N` (the one of that number),
+/// Opens a device by name: `cpu`, `cpu:x86-64-v3` (with code of AVX2 alone, whatever there is), `cuda` or `hip` (the preferred GPU), `cuda:N` or `hip:N` (the one of that number),
 /// `emu:CHIP`, or `auto`: an NVIDIA GPU if there is one that can be used, else the CPU, with a warning where there is one.
 ///
 /// # Errors
@@ -33,6 +34,10 @@ pub fn open_device(name: &str, threads: usize, warn: &Warn) -> Result<Arc<dyn De
                 open_device("cpu", threads, warn)
             }
         },
+        Some(("cpu", target)) => {
+            let target = Target::from_name(target).map_err(|_| unknown())?;
+            Ok(Arc::new(Cpu::with_target(threads, target)?))
+        }
         Some((kind @ ("hip" | "cuda"), number)) => {
             let number = Some(number.parse().map_err(|_| unknown())?);
             Ok(Arc::new(if kind == "hip" { hip::open(number, warn)? } else { cuda::open(number, warn)? }))

@@ -83,6 +83,11 @@ impl KernelStore {
         &self.device
     }
 
+    /// Tells whoever opened the store.
+    pub(crate) fn warn(&self, text: &str) {
+        self.objects.warn(text);
+    }
+
     /// What happened so far.
     pub fn stats(&self) -> KernelStats {
         self.state.lock().unwrap_or_else(|e| e.into_inner()).stats

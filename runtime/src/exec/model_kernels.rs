@@ -3,6 +3,7 @@
 
 use super::drafts::Drafts;
 use super::lower::Activations;
+use super::target_shape;
 use crate::error::Error;
 use crate::session::Outputs;
 use hrx_compiler::Target;
@@ -32,7 +33,7 @@ pub struct ModelKernel {
 /// # Errors
 /// If a template refuses its facts.
 pub fn model_kernels(graph: &Graph, target: &Target) -> Result<Vec<ModelKernel>, Error> {
-    let drafts = Drafts::new(graph, Outputs::Last, [BATCH, 1], Activations::default(), target)?;
+    let drafts = Drafts::new(graph, Outputs::Last, [BATCH, 1], Activations::default(), &target_shape(target))?;
     let mut found: Vec<ModelKernel> = Vec::new();
     let mut at: HashMap<Request, usize> = HashMap::new();
     let decode = drafts.decode.requests().into_iter().map(|r| (r, [1, 0]));

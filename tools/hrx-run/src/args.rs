@@ -194,7 +194,7 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(0..=1024), help_heading = "Execution")]
     threads: u32,
 
-    /// Where to run: cpu, cuda or hip (the first GPU of NVIDIA's or AMD's that can be used), cuda:N or hip:N (the GPU of that
+    /// Where to run: cpu, cpu:x86-64-v3 (with code of AVX2 alone), cuda or hip (the first GPU of NVIDIA's or AMD's that can be used), cuda:N or hip:N (the GPU of that
     /// number), emu:CHIP, as emu:gfx1100 (the emulator of a chip), or auto: an NVIDIA GPU if there is one, else the CPU; see
     /// --list-devices
     #[arg(long, value_name = "DEVICE", default_value = hrx::device::AUTO, help_heading = "Execution")]
