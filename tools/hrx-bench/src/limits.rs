@@ -1,9 +1,9 @@
-//! How fast a device copies and multiplies when it does nothing else: what speeds are held against.
+//! How fast a device copies, reads and multiplies when it does nothing else: what speeds are held against.
 
 use crate::stats::median;
-use hrx::device::{Arg, Device, Launch, Var};
+use hrx::device::{Arg, Buffer, Launch, Var};
 use hrx::exec::KernelStore;
-use hrx::ir::tile::{Access, Builder, Elem, Extent, GridExpr, Kernel};
+use hrx::ir::tile::{Access, Builder, Elem, Extent, GridExpr, Kernel, ReduceOp, Type};
 use hrx::{Error, compiler::Target};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 pub struct Limits {
     /// Bytes a second of a copy on the device, read and written ones counted.
     pub copy: f64,
+    /// Bytes a second of a loop that only reads, which is what products with one token do.
+    pub read: f64,
     /// Multiplications and additions a second of products whose factors are in registers: on a GPU binary16 with sums of
     /// binary32 on the matrix unit, on the host fused multiply-adds of binary32.
     pub products: f64,
@@ -31,7 +33,8 @@ const LONG: Duration = Duration::from_millis(20);
 /// # Errors
 /// If the device has no memory for it, or fails.
 pub fn measure(store: &KernelStore) -> Result<Limits, Error> {
-    Ok(Limits { copy: copy(&**store.device())?, products: products(store)? })
+    let (copy, read) = memory(store)?;
+    Ok(Limits { copy, read, products: products(store)? })
 }
 
 /// The median of the rates at which `run` does `times` times something. Calls it with more and more until it takes long.
@@ -52,9 +55,11 @@ fn rate(mut run: impl FnMut(i32) -> Result<(), Error>) -> Result<f64, Error> {
     Ok(median(&rates?).unwrap_or(0.0))
 }
 
-fn copy(device: &dyn Device) -> Result<f64, Error> {
+/// The rates of a copy and of a loop that reads.
+fn memory(store: &KernelStore) -> Result<(f64, f64), Error> {
+    let device = &**store.device();
     // Caches must not hold it; an eighth of what is free leaves room for the model.
-    let bytes = (device.info().free / 8).min(LARGEST) / 4096 * 4096;
+    let bytes = (device.info().free / 8).min(LARGEST) / READ_BY_PROGRAM * READ_BY_PROGRAM;
     let [from, to] = [device.alloc(bytes, "a copy's source")?, device.alloc(bytes, "a copy's target")?];
     // Memory that was never written may be one page of zeros.
     let page = vec![1u8; 4096.min(bytes as usize)];
@@ -71,7 +76,49 @@ fn copy(device: &dyn Device) -> Result<f64, Error> {
         let mut last = [0];
         Ok(device.read(&to, bytes.saturating_sub(1), &mut last)?)
     })?;
-    Ok(copies * 2.0 * bytes as f64)
+    Ok((copies * 2.0 * bytes as f64, read(store, &from)?))
+}
+
+/// Bytes that a program of the loop that reads has.
+const READ_BY_PROGRAM: u64 = 128 << 10;
+
+/// Sums numbers of memory: as many chains of vectors as it takes to wait for memory alone.
+fn read_loop(target: &Target) -> Kernel {
+    let mut b = Builder::new("read_limit");
+    let (n, waves) = match target {
+        Target::Host(_) => (CHAINS.next_power_of_two() * target.vector_lanes(), 1),
+        // Four loads of 16 bytes for each lane.
+        _ => (16 * WAVES * target.vector_lanes(), WAVES),
+    };
+    let steps = READ_BY_PROGRAM as u32 / (4 * n);
+    let programs = b.scalar_param(Elem::I32);
+    let x = b.view_param(Elem::I32, &[Extent::Param(programs), steps.into(), n.into()], Access::In);
+    let out = b.view_param(Elem::I32, &[Extent::Param(programs), 1.into()], Access::Out);
+    b.waves(waves);
+    b.grid(0, GridExpr::Extent(Extent::Param(programs)));
+    let program = b.program_id(0);
+    let [zero, one, end] = [0, 1, steps].map(|n| b.index(n.into()));
+    let none = b.int(0, Type::new(Elem::I32, &[1, n]));
+    let sums = b.for_loop([zero, end, one], &[none], |b, step, carried| {
+        let v = b.load(x, &[program, step, zero], &[1, 1, n], None);
+        let v = b.reshape(v, &[1, n]);
+        vec![b.add(carried[0], v)]
+    });
+    let sum = b.reduce(ReduceOp::Sum, sums[0], 1);
+    b.store(out, &[program, zero], sum, None);
+    b.finish()
+}
+
+fn read(store: &KernelStore, from: &Buffer) -> Result<f64, Error> {
+    let device = store.device();
+    let kernel = store.load(&read_loop(device.target()))?;
+    let programs = from.len() / READ_BY_PROGRAM;
+    let out = device.alloc(4 * programs.max(1), "sums")?;
+    let args = vec![Arg::I32(programs as i32), Arg::Buffer(from.clone()), Arg::Buffer(out)];
+    // SAFETY: the buffers are as long as the views, and a program stores its own sum alone.
+    let mut recorded = unsafe { device.record(vec![vec![Launch { kernel, args }]])? };
+    let reads = rate(|times| (0..times).try_for_each(|_| Ok(recorded.replay(&[])?)))?;
+    Ok(reads * from.len() as f64)
 }
 
 /// A kernel whose programs multiply factors that stay in registers, again and again.
@@ -177,7 +224,9 @@ mod tests {
         for name in ["sm_80", "sm_90", "gfx1100", "gfx942"] {
             let target = Target::from_name(name).expect("a target");
             // What needs scratch memory is refused.
-            compile(&matrix_loop().kernel, &target).unwrap_or_else(|e| panic!("{name}: {e}"));
+            for kernel in [matrix_loop().kernel, read_loop(&target)] {
+                compile(&kernel, &target).unwrap_or_else(|e| panic!("{name}: {e}"));
+            }
         }
         let target = Target::from_name("sm_90").expect("a target");
         let text = emit(&matrix_loop().kernel, &target, Emit::Asm).expect("compiles");
@@ -193,6 +242,8 @@ mod tests {
         let other = lines[first..last].iter().find(|l| memory.iter().any(|m| l.starts_with(m)));
         assert_eq!(other, None, "memory in the loop");
         let host = Target::host().expect("a host");
-        compile(&vector_loop(host.vector_lanes()).kernel, &host).expect("compiles");
+        for kernel in [vector_loop(host.vector_lanes()).kernel, read_loop(&host)] {
+            compile(&kernel, &host).expect("compiles");
+        }
     }
 }

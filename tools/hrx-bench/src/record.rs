@@ -82,12 +82,18 @@ pub struct Record {
     /// The bandwidth of a copy on the device, read and written, in bytes a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy_bandwidth: Option<f64>,
+    /// The bandwidth of a loop that only reads, in bytes a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bandwidth: Option<f64>,
     /// The rate of operations of products that need no memory, a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product_rate: Option<f64>,
     /// `bandwidth` over `copy_bandwidth`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth_share: Option<f64>,
+    /// `bandwidth` over `read_bandwidth`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_share: Option<f64>,
     /// `rate` over `product_rate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_share: Option<f64>,
@@ -160,8 +166,10 @@ impl Record {
             bandwidth,
             rate,
             copy_bandwidth: limits.map(|l| l.copy),
+            read_bandwidth: limits.map(|l| l.read),
             product_rate: limits.map(|l| l.products),
             bandwidth_share: limits.map(|l| bandwidth / l.copy),
+            read_share: limits.map(|l| bandwidth / l.read),
             rate_share: limits.map(|l| rate / l.products),
             profile: samples.steps.as_ref().map(|steps| Profile::new(test, test.name(), steps)),
             samples_ns,

@@ -20,9 +20,9 @@ pub struct Report {
 
 const HEADER: &str = "\
 | model                          |       size |     params | backend    | threads |            test |                  t/s |  \
-median | MB/token | GOP/token |   GB/s | of copy | TOP/s | of products |
+median | MB/token | GOP/token |   GB/s | of copy | of reading | TOP/s | of products |
 | ------------------------------ | ---------: | ---------: | ---------- | ------: | --------------: | -------------------: | \
--------: | -------: | --------: | -----: | ------: | ----: | ----------: |
+-------: | -------: | --------: | -----: | ------: | ---------: | ----: | ----------: |
 ";
 
 /// Begins a report.
@@ -60,7 +60,7 @@ impl Report {
             Form::Md => writeln!(
                 out,
                 "| {:30} | {:>10} | {:>10} | {:10} | {:>7} | {:>15} | {:>20} | {:>8.2} | {:>8.2} | {:>9.3} | {:>6.1} | \
-                 {:>7} | {:>5.1} | {:>11} |",
+                 {:>7} | {:>10} | {:>5.1} | {:>11} |",
                 record.model_type,
                 format!("{:.2} MiB", record.model_size as f64 / f64::from(1 << 20)),
                 format!("{:.2} M", record.model_n_params as f64 / 1e6),
@@ -73,6 +73,7 @@ impl Report {
                 record.ops_per_token / 1e9,
                 record.bandwidth / 1e9,
                 share(record.bandwidth_share),
+                share(record.read_share),
                 record.rate / 1e12,
                 share(record.rate_share),
             )?,
@@ -122,9 +123,13 @@ fn row_against(record: &Record, against: &Against) -> String {
 
 /// Device, limits and kernels in lines of their own.
 fn about(record: &Record) -> String {
-    let limits = record.copy_bandwidth.zip(record.product_rate).map_or_else(String::new, |(copy, products)| {
-        format!("limits: a copy {:.1} GB/s, products {:.2} TOP/s\n", copy / 1e9, products / 1e12)
-    });
+    let limits = match (record.copy_bandwidth, record.read_bandwidth, record.product_rate) {
+        (Some(copy), Some(read), Some(products)) => {
+            let [copy, read, products] = [copy / 1e9, read / 1e9, products / 1e12];
+            format!("limits: a copy {copy:.1} GB/s, reading {read:.1} GB/s, products {products:.2} TOP/s\n")
+        }
+        _ => String::new(),
+    };
     format!(
         "device: {}\n{limits}kernels: {}, of which {} were compiled in {:.0} ms and assembled in {:.0} ms; {} launches a token\n",
         record.gpu_info,

@@ -72,6 +72,8 @@ fn a_synthetic_model_needs_no_file_and_is_held_to_the_devices_limits() {
         assert!(number(r, "copy_bandwidth") > 1e8 && number(r, "product_rate") > 1e8, "{r}");
         let share = number(r, "bandwidth") / number(r, "copy_bandwidth");
         assert!((number(r, "bandwidth_share") / share - 1.0).abs() < 1e-9, "{r}");
+        let share = number(r, "bandwidth") / number(r, "read_bandwidth");
+        assert!((number(r, "read_share") / share - 1.0).abs() < 1e-9 && share > 0.0, "{r}");
         assert!(number(r, "launches") > 100.0, "{r}");
     }
 
