@@ -1,7 +1,7 @@
 //! The host's processor as a device.
 
 use super::memory::{HostMemory, system_memory};
-use super::pool::{Barrier, Pool};
+use super::pool::{Pool, wait_until};
 use super::shares::Shares;
 use super::slots::{Shape, Slots};
 use super::{Arg, Buffer, Device, DeviceError, DeviceInfo, KernelId, Launch, LaunchTime, Recorded};
@@ -125,13 +125,16 @@ impl Device for Cpu {
         assert_eq!(from.len(), to.len(), "buffers of one length");
         let (source, target, len) = (from.address(), to.address(), from.len());
         // One thread does not reach what memory can do.
-        let part = len.div_ceil(self.pool.threads() as u64).next_multiple_of(COPIED_TOGETHER);
+        let mut shares = Shares::new(self.pool.threads());
+        shares.deal(len.div_ceil(COPIED_TOGETHER) as usize);
         let done = self.pool.run(&|thread| {
-            let at = len.min(part * thread as u64);
-            let n = part.min(len - at) as usize;
-            // SAFETY: as for `write`, each thread in its part; two buffers overlap only as parts of one, which the caller
-            // sees to.
-            unsafe { std::ptr::copy_nonoverlapping((source + at) as *const u8, (target + at) as *mut u8, n) };
+            shares.run(thread, |parts| {
+                let [at, end] = [parts.start, parts.end].map(|part| len.min(COPIED_TOGETHER * part as u64));
+                let n = (end - at) as usize;
+                // SAFETY: as for `write`, each part being one thread's; two buffers overlap only as parts of one, which the
+                // caller sees to.
+                unsafe { std::ptr::copy_nonoverlapping((source + at) as *const u8, (target + at) as *mut u8, n) };
+            });
         });
         if done { Ok(()) } else { Err(panicked()) }
     }
@@ -165,8 +168,7 @@ impl Device for Cpu {
         }
         let local_stride = local_bytes.next_multiple_of(4096).max(4096);
         let local = self.alloc(local_stride * threads as u64, "local memory of kernels")?;
-        let barrier = Barrier::new(threads);
-        Ok(Box::new(CpuRecorded { pool: Arc::clone(&self.pool), barrier, stages: recorded, local, local_stride }))
+        Ok(Box::new(CpuRecorded { pool: Arc::clone(&self.pool), stages: recorded, local, local_stride }))
     }
 }
 
@@ -224,7 +226,7 @@ struct CpuStage {
 
 impl CpuStage {
     fn run(&self, thread: usize, local: *mut u8) {
-        while let Some(programs) = self.shares.take(thread) {
+        self.shares.run(thread, |programs| {
             let mut first = 0;
             for launch in &self.launches {
                 let n = launch.programs();
@@ -233,13 +235,12 @@ impl CpuStage {
                 }
                 first += n;
             }
-        }
+        });
     }
 }
 
 struct CpuRecorded {
     pool: Arc<Pool>,
-    barrier: Barrier,
     stages: Vec<CpuStage>,
     local: Buffer,
     local_stride: u64,
@@ -254,13 +255,13 @@ impl Recorded for CpuRecorded {
             }
             stage.shares.deal(total);
         }
-        let (stages, barrier) = (&self.stages, &self.barrier);
+        let (stages, pool) = (&self.stages, &self.pool);
         let (local, stride) = (self.local.address(), self.local_stride);
-        let done = self.pool.run(&|thread| {
+        let done = pool.run(&|thread| {
             let local = (local + stride * thread as u64) as *mut u8;
             for stage in stages {
                 stage.run(thread, local);
-                barrier.wait(|| ());
+                wait_until(|| stage.shares.are_done() || pool.has_failed());
             }
         });
         if done { Ok(()) } else { Err(panicked()) }
@@ -280,9 +281,7 @@ impl Recorded for CpuRecorded {
                 let start = begin.elapsed();
                 let done = self.pool.run(&|thread| {
                     let local = (local + stride * thread as u64) as *mut u8;
-                    while let Some(programs) = shares.take(thread) {
-                        programs.for_each(|program| launch.program(program, local));
-                    }
+                    shares.run(thread, |programs| programs.for_each(|program| launch.program(program, local)));
                 });
                 if !done {
                     return Err(panicked());

@@ -1,11 +1,12 @@
 //! The threads that run recorded steps.
 //!
-//! A job is one function that every thread calls with its number, the calling thread being number 0. Inside a job
-//! threads meet at a barrier between stages. Waiting threads spin for a short while, then give their processor to
-//! others; between jobs they sleep.
+//! A job is one function that threads call with their number, the calling thread being number 0. Those of the others take
+//! part that come before the caller is through: what is to be done is shared out by the job itself, so a thread whose
+//! processor another program has is not waited for, unless it is in the middle of something. Waiting threads spin for a
+//! short while, then give their processor to others; between jobs they sleep.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// Turns of spinning before a waiting thread yields: some microseconds, about what a stage lasts.
 const SPIN: u32 = 4096;
@@ -16,21 +17,22 @@ type Job = dyn Fn(usize) + Sync;
 #[derive(Clone, Copy)]
 struct JobRef(*const Job);
 
-// SAFETY: the job is `Sync`, and `Pool::run` does not return before every thread is done with it.
+// SAFETY: the job is `Sync`, and `Pool::run` does not return before every thread that began it is done with it.
 unsafe impl Send for JobRef {}
 
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
-    /// Threads that have not finished the job yet, the caller's excluded.
+    /// Threads at the job, the caller's excluded. Grows only while the state is locked.
     busy: AtomicUsize,
-    panicked: AtomicU32,
+    panicked: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
+    /// None when it is too late to begin.
     job: Option<JobRef>,
-    /// Counts jobs, so that a thread runs each once.
+    /// Counts jobs, so that a thread runs each once at most.
     number: u64,
     stop: bool,
 }
@@ -50,7 +52,7 @@ impl Pool {
             state: Mutex::new(State::default()),
             wake: Condvar::new(),
             busy: AtomicUsize::new(0),
-            panicked: AtomicU32::new(0),
+            panicked: AtomicBool::new(false),
         });
         let spawn = |i: usize| {
             let shared = Arc::clone(&shared);
@@ -65,29 +67,49 @@ impl Pool {
         self.threads.len() + 1
     }
 
-    /// Calls `job` on every thread and returns when all have returned. False if one of them panicked.
+    /// Calls `job` on this thread and on those of the others that come meanwhile; returns when all these have returned.
+    /// False if one of them panicked.
     pub(super) fn run(&self, job: &(dyn Fn(usize) + Sync)) -> bool {
         let _turn = self.turn.lock().unwrap_or_else(|e| e.into_inner());
-        self.shared.panicked.store(0, Ordering::Relaxed);
-        self.shared.busy.store(self.threads.len(), Ordering::Release);
+        self.shared.panicked.store(false, Ordering::Relaxed);
         // SAFETY: only the lifetime is erased; the wait below keeps the job alive until the last thread is done.
         let job_ref = JobRef(unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const Job>(job) });
         if !self.threads.is_empty() {
-            let mut state = self.shared.state.lock().unwrap_or_else(|e| e.into_inner());
+            let mut state = self.shared.lock();
             state.job = Some(job_ref);
             state.number += 1;
             drop(state);
             self.shared.wake.notify_all();
         }
-        let mine = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(0)));
-        wait_until(|| self.shared.busy.load(Ordering::Acquire) == 0);
-        mine.is_ok() && self.shared.panicked.load(Ordering::Relaxed) == 0
+        self.shared.call(job, 0);
+        if !self.threads.is_empty() {
+            self.shared.lock().job = None;
+            wait_until(|| self.shared.busy.load(Ordering::Acquire) == 0);
+        }
+        !self.has_failed()
+    }
+
+    /// Whether a thread panicked in this job: what it had begun will not be done.
+    pub(super) fn has_failed(&self) -> bool {
+        self.shared.panicked.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn call(&self, job: &(dyn Fn(usize) + Sync), number: usize) {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(number))).is_err() {
+            self.panicked.store(true, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.state.lock().unwrap_or_else(|e| e.into_inner()).stop = true;
+        self.shared.lock().stop = true;
         self.shared.wake.notify_all();
         for t in self.threads.drain(..) {
             let _ = t.join();
@@ -99,7 +121,7 @@ fn work(shared: &Shared, number: usize) {
     let mut seen = 0;
     loop {
         let job = {
-            let mut state = shared.state.lock().unwrap_or_else(|e| e.into_inner());
+            let mut state = shared.lock();
             while state.number == seen && !state.stop {
                 state = shared.wake.wait(state).unwrap_or_else(|e| e.into_inner());
             }
@@ -107,50 +129,25 @@ fn work(shared: &Shared, number: usize) {
                 return;
             }
             seen = state.number;
+            if state.job.is_some() {
+                shared.busy.fetch_add(1, Ordering::Relaxed);
+            }
             state.job
         };
         if let Some(JobRef(job)) = job {
-            // SAFETY: `run` waits for `busy` to reach 0 before the job goes away.
-            let job = unsafe { &*job };
-            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(number))).is_err() {
-                shared.panicked.fetch_add(1, Ordering::Relaxed);
-            }
+            // SAFETY: `run` waits for `busy` to reach 0 before the job goes away, and takes it out of the state before.
+            shared.call(unsafe { &*job }, number);
+            shared.busy.fetch_sub(1, Ordering::AcqRel);
         }
-        shared.busy.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Spins for a while, then yields, until the condition holds.
-fn wait_until(condition: impl Fn() -> bool) {
+pub(super) fn wait_until(condition: impl Fn() -> bool) {
     let mut turns = 0u32;
     while !condition() {
         turns = turns.saturating_add(1);
         if turns < SPIN { std::hint::spin_loop() } else { std::thread::yield_now() }
-    }
-}
-
-/// Where the threads of a job meet.
-pub(super) struct Barrier {
-    threads: usize,
-    arrived: AtomicUsize,
-    generation: AtomicUsize,
-}
-
-impl Barrier {
-    pub(super) fn new(threads: usize) -> Barrier {
-        Barrier { threads, arrived: AtomicUsize::new(0), generation: AtomicUsize::new(0) }
-    }
-
-    /// Returns when all threads have called it. The last one runs `last` before the others go on.
-    pub(super) fn wait(&self, last: impl FnOnce()) {
-        let generation = self.generation.load(Ordering::Acquire);
-        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
-            self.arrived.store(0, Ordering::Relaxed);
-            last();
-            self.generation.fetch_add(1, Ordering::AcqRel);
-        } else {
-            wait_until(|| self.generation.load(Ordering::Acquire) != generation);
-        }
     }
 }
 
@@ -159,42 +156,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_thread_runs_every_job_once() {
+    fn a_thread_runs_a_job_once_at_most_and_the_caller_each() {
         for n in [1, 2, 4] {
             let pool = Pool::new(n).unwrap();
             let counts: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
-            for _ in 0..100 {
+            for job in 1..=100 {
                 assert!(pool.run(&|i| {
                     counts[i].fetch_add(1, Ordering::Relaxed);
                 }));
+                assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) <= job));
             }
-            assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 100));
+            assert_eq!(counts[0].load(Ordering::Relaxed), 100);
         }
     }
 
     #[test]
-    fn stages_do_not_overlap() {
-        let pool = Pool::new(3).unwrap();
-        let barrier = Barrier::new(3);
-        let counter = AtomicUsize::new(0);
-        let ok = AtomicUsize::new(0);
-        pool.run(&|_| {
-            for stage in 1..=200 {
-                counter.fetch_add(1, Ordering::Relaxed);
-                barrier.wait(|| ());
-                if counter.load(Ordering::Relaxed) == 3 * stage {
-                    ok.fetch_add(1, Ordering::Relaxed);
-                }
-                barrier.wait(|| ());
-            }
-        });
-        assert_eq!(ok.load(Ordering::Relaxed), 600);
+    fn all_threads_come_where_there_is_time() {
+        let pool = Pool::new(4).unwrap();
+        let here = AtomicUsize::new(0);
+        assert!(pool.run(&|_| {
+            here.fetch_add(1, Ordering::Relaxed);
+            wait_until(|| here.load(Ordering::Relaxed) == 4);
+        }));
     }
 
     #[test]
     fn a_panic_is_reported_and_the_pool_goes_on() {
         let pool = Pool::new(2).unwrap();
-        assert!(!pool.run(&|i| assert_ne!(i, 1, "planted")));
-        assert!(pool.run(&|_| ()));
+        for panicking in [0, 1] {
+            let here = AtomicUsize::new(0);
+            let done = pool.run(&|i| {
+                here.fetch_add(1, Ordering::Relaxed);
+                wait_until(|| here.load(Ordering::Relaxed) == 2);
+                assert_ne!(i, panicking, "planted");
+            });
+            assert!(!done && pool.has_failed());
+            assert!(pool.run(&|_| ()) && !pool.has_failed());
+        }
     }
 }
