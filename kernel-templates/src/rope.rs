@@ -9,8 +9,8 @@ use crate::Template;
 use crate::emit::{load_index, scaled, times};
 use crate::facts::{Real, TemplateError};
 use crate::norm::inverse_of_squares;
-use crate::slot::{Interface, Signature, Slot, declare, signature_of};
-use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Type, UnaryOp, Value, View};
+use crate::slot::{Interface, KEYS_OF_PANEL, Signature, Slot, declare, signature_of};
+use hrx_ir::tile::{Access, BinaryOp, Builder, Elem, GridExpr, Kernel, Type, UnaryOp, Value, View};
 
 /// Which elements of a head turn together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +30,8 @@ pub enum RopeOutput {
     F32,
     /// The cache `[heads, NCtx, head_dim]` of `f16`, `bf16` or `f32`, at the position of each token.
     Cache(Elem),
+    /// The same, in panels of 64 positions: `[heads, NCtx / 64, head_dim, 64]`.
+    KeyPanels(Elem),
 }
 
 /// Norm, rotation and scale of the heads of each row.
@@ -73,7 +75,7 @@ struct Args {
 #[derive(Clone, Copy)]
 enum Out {
     Rows(View),
-    Cache { view: View, elem: Elem, positions: View },
+    Cache { view: View, elem: Elem, positions: View, panels: bool },
 }
 
 const FAMILY: &str = "rope";
@@ -92,7 +94,7 @@ impl Rope {
         let inside = self.start.checked_add(rot).is_some_and(|end| end <= self.head_dim);
         unless(rot.is_multiple_of(2) && inside, fact, "it is an even part of the head")?;
         match self.output {
-            RopeOutput::Cache(e) => unless(e.is_float(), format!("a cache of {e}"), "it is not a float"),
+            RopeOutput::Cache(e) | RopeOutput::KeyPanels(e) => unless(e.is_float(), format!("a cache of {e}"), "it is not a float"),
             RopeOutput::F32 => Ok(()),
         }
     }
@@ -100,7 +102,7 @@ impl Rope {
     fn declare(&self, i: &mut Interface) -> Args {
         let n_tokens = i.index(Slot::NTokens);
         let cache_size = match self.output {
-            RopeOutput::Cache(_) => Some([i.index(Slot::NCtx), i.index(Slot::HeadStride)]),
+            RopeOutput::Cache(_) | RopeOutput::KeyPanels(_) => Some([i.index(Slot::NCtx), i.index(Slot::HeadStride)]),
             RopeOutput::F32 => None,
         };
         let (t, d) = (n_tokens.into(), self.head_dim.into());
@@ -114,7 +116,12 @@ impl Rope {
             (RopeOutput::Cache(elem), Some(size)) => {
                 let positions = i.view(Slot::Positions, Elem::I32, &[t], Access::In);
                 let view = i.cache(Slot::Cache, elem, [self.heads, self.head_dim, self.head_dim], size, Access::Out);
-                Out::Cache { view, elem, positions }
+                Out::Cache { view, elem, positions, panels: false }
+            }
+            (RopeOutput::KeyPanels(elem), Some(size)) => {
+                let positions = i.view(Slot::Positions, Elem::I32, &[t], Access::In);
+                let view = i.panels(Slot::Cache, elem, [self.heads, self.head_dim], size, Access::Out);
+                Out::Cache { view, elem, positions, panels: true }
             }
             _ => Out::Rows(i.view(Slot::Out, Elem::F32, &row, Access::Out)),
         };
@@ -132,7 +139,7 @@ impl Rope {
         let [cos, sin] = [cos, sin].map(|v| b.repeat(v, 2));
         let ty = Type::new(Elem::I32, &[self.n_rot]);
         let (iota, one, two) = (b.iota(self.n_rot), b.int(1, ty), b.int(2, ty));
-        let odd = b.binary(hrx_ir::tile::BinaryOp::And, iota, one);
+        let odd = b.binary(BinaryOp::And, iota, one);
         let sign = b.mul(odd, two);
         let sign = b.sub(sign, one);
         let sign = b.convert(sign, Elem::F32);
@@ -185,6 +192,7 @@ impl Template for Rope {
         let to = match self.output {
             RopeOutput::F32 => String::new(),
             RopeOutput::Cache(e) => format!("_to_{e}"),
+            RopeOutput::KeyPanels(e) => format!("_to_panels_{e}"),
         };
         let part = if self.program_heads == self.heads { String::new() } else { format!("_g{}", self.program_heads) };
         format!("{FAMILY}_{kind}{start}_h{}_d{}{norm}{scale}{to}{part}", self.heads, self.head_dim)
@@ -233,6 +241,14 @@ impl Template for Rope {
                 Out::Rows(out) => {
                     let x = b.reshape(x, &[1, 1, d]);
                     b.store(out, &[token, head, zero], x, None);
+                }
+                Out::Cache { view, elem, panels: true, .. } => {
+                    let x = b.convert(x, elem);
+                    let x = b.reshape(x, &[1, 1, d, 1]);
+                    let last = b.index(i64::from(KEYS_OF_PANEL) - 1);
+                    let lane = b.binary(BinaryOp::And, position, last);
+                    let panel = b.sub(position, lane);
+                    b.store(view, &[head, panel, zero, lane], x, None);
                 }
                 Out::Cache { view, elem, .. } => {
                     let x = b.convert(x, elem);

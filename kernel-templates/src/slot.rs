@@ -66,7 +66,7 @@ pub enum Slot {
     Cos,
     /// Sines of rotary angles, `f32 [T, n_rot / 2]`.
     Sin,
-    /// Cached keys `[kv_heads, NCtx, head_dim]`, head stride HeadStride.
+    /// Cached keys `[kv_heads, NCtx, head_dim]` or, in panels, `[kv_heads, NCtx / 64, head_dim, 64]`, head stride HeadStride.
     KeyCache,
     /// Cached values `[kv_heads, NCtx, head_dim]`, head stride HeadStride.
     ValueCache,
@@ -83,6 +83,9 @@ pub enum Slot {
     /// Scales of Q8 output rows, `f32`.
     OutScales,
 }
+
+/// Positions of a panel of keys.
+pub(crate) const KEYS_OF_PANEL: u32 = 64;
 
 /// Declares a kernel's parameters, keeping the slot of each.
 pub(crate) struct Interface<'a> {
@@ -122,6 +125,21 @@ impl Interface<'_> {
     ) -> View {
         let dims = [heads.into(), n_ctx.into(), head_dim.into()];
         self.strided(slot, elem, &dims, &[head_stride.into(), row.into(), 1.into()], access)
+    }
+
+    /// A cache of keys in panels of 64 positions, `[heads, n_ctx / 64, head_dim, 64]`. Its second axis counts positions: a
+    /// panel is where its first one is.
+    pub fn panels(
+        &mut self,
+        slot: Slot,
+        elem: Elem,
+        [heads, head_dim]: [u32; 2],
+        [n_ctx, head_stride]: [Value; 2],
+        access: Access,
+    ) -> View {
+        let panel = KEYS_OF_PANEL;
+        let dims = [heads.into(), n_ctx.into(), head_dim.into(), panel.into()];
+        self.strided(slot, elem, &dims, &[head_stride.into(), head_dim.into(), panel.into(), 1.into()], access)
     }
 }
 

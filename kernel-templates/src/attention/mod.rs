@@ -3,6 +3,7 @@
 
 mod cut;
 mod join;
+mod parts;
 mod tile;
 mod vectors;
 mod waves;
@@ -28,7 +29,8 @@ use hrx_ir::tile::{Access, Builder, Elem, Extent, Kernel, UnaryOp, Value, View};
 /// A sink is one more score of a head, without a value.
 ///
 /// Slots: NTokens; NCtx (a multiple of 64); HeadStride; for values of another size than keys ValueStride; Positions
-/// `i32 [T]`, each below NCtx, and with a [`TileAttention`] none below the one before; with `sequences` Firsts `i32 [T]`; X: the queries `f32 [T, heads * head_dim]`; KeyCache `[kv_heads, NCtx, head_dim]`; ValueCache
+/// `i32 [T]`, each below NCtx, and with a [`TileAttention`] none below the one before; with `sequences` Firsts `i32 [T]`; X: the queries `f32 [T, heads * head_dim]`; KeyCache `[kv_heads, NCtx, head_dim]`, or, where a cut for
+/// vectors has panels, `[kv_heads, NCtx / 64, head_dim, 64]`; ValueCache
 /// `[kv_heads, NCtx, value_dim]`, where values are not the first elements of keys; both finite everywhere; with `sinks`
 /// Sinks `f32 [heads]`; Out `f32 [T, heads * value_dim]`, or OutCodes and OutScales. Where positions are cut into parts,
 /// instead of Out: PartSums `f32 [T, heads * parts, value_dim]`, each part's sums of weighed values, and PartTotals
@@ -150,7 +152,11 @@ impl Attention {
         let positions = i.view(Slot::Positions, Elem::I32, &[t], Access::In);
         let firsts = self.sequences.then(|| i.view(Slot::Firsts, Elem::I32, &[t], Access::In));
         let queries = i.view(Slot::X, Elem::F32, &[t, self.heads.into(), key.into()], Access::In);
-        let keys = i.cache(Slot::KeyCache, self.cache, [heads, key, key], [n_ctx, stride], Access::In);
+        let panels = matches!(&self.tiling, AttentionCut::Vectors(t) if t.panels);
+        let keys = match panels {
+            true => i.panels(Slot::KeyCache, self.cache, [heads, key], [n_ctx, stride], Access::In),
+            false => i.cache(Slot::KeyCache, self.cache, [heads, key, key], [n_ctx, stride], Access::In),
+        };
         let values = match self.shared {
             true => keys,
             false => i.cache(Slot::ValueCache, self.cache, [heads, value, value], [n_ctx, value_stride], Access::In),

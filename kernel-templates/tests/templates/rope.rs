@@ -32,7 +32,7 @@ fn reference(p: &Rope, x: &[f64], w: &[f64], positions: &[i32]) -> (Vec<f64>, Ve
 
 fn check_rope(p: &Rope, positions: &[i32], seed: u64) {
     let mut r = Random::new(seed);
-    let (t, h, d, n_ctx) = (positions.len(), p.heads as usize, p.head_dim as usize, 64);
+    let (t, h, d, n_ctx) = (positions.len(), p.heads as usize, p.head_dim as usize, 128);
     let (x, w) = (r.f32s(t * h * d), r.f32s(d));
     let (want, cos, sin) = reference(p, &x, &w, positions);
     let mut args = vec![
@@ -49,17 +49,25 @@ fn check_rope(p: &Rope, positions: &[i32], seed: u64) {
     match p.output {
         RopeOutput::F32 => args.push((Slot::Out, Data::Room(Elem::F32, x.len()))),
         // What lies in the cache before must stay, so it holds something.
-        RopeOutput::Cache(e) => args.push((Slot::Cache, Data::Elems(e, vec![7.0; h * n_ctx * d]))),
+        RopeOutput::Cache(e) | RopeOutput::KeyPanels(e) => {
+            args.push((Slot::Cache, Data::Elems(e, vec![7.0; h * n_ctx * d])))
+        }
     }
     let done = launch(p, &args, &Options::default());
-    let RopeOutput::Cache(elem) = p.output else {
-        return check(&p.name(), &done.elems(Slot::Out), &want, 1e-6);
+    let (elem, panels) = match p.output {
+        RopeOutput::F32 => return check(&p.name(), &done.elems(Slot::Out), &want, 1e-6),
+        RopeOutput::Cache(e) => (e, false),
+        RopeOutput::KeyPanels(e) => (e, true),
     };
     let mut cache = vec![7.0; h * n_ctx * d];
     for (t, &position) in positions.iter().enumerate() {
         for head in 0..h {
-            let to = (head * n_ctx + position as usize) * d;
-            cache[to..to + d].copy_from_slice(&want[(t * h + head) * d..][..d]);
+            let (position, want) = (position as usize, &want[(t * h + head) * d..][..d]);
+            let (to, step) = match panels {
+                true => (position / 64 * 64 * d + position % 64, 64),
+                false => (position * d, 1),
+            };
+            (0..d).for_each(|i| cache[head * n_ctx * d + to + i * step] = want[i]);
         }
     }
     let tolerance = [1e-6, 1e-3, 8e-3][[Elem::F32, Elem::F16, Elem::BF16].iter().position(|e| *e == elem).unwrap_or(0)];
@@ -94,10 +102,11 @@ fn both_rotations_turn_rows() {
 #[test]
 fn keys_and_values_go_to_their_positions() {
     for e in [Elem::F32, Elem::F16, Elem::BF16] {
-        let output = RopeOutput::Cache(e);
-        check_rope(&Rope { output, ..BASE }, &[63, 0, 20], 3);
-        check_rope(&Rope { output, rotation: Rotation::Neox, norm: Some(Real(1e-6)), ..BASE }, &[7, 8], 4);
-        check_rope(&Rope { output, rotation: Rotation::None, n_rot: 0, ..BASE }, &[62, 63], 5);
+        for output in [RopeOutput::Cache(e), RopeOutput::KeyPanels(e)] {
+            check_rope(&Rope { output, ..BASE }, &[63, 0, 120], 3);
+            check_rope(&Rope { output, rotation: Rotation::Neox, norm: Some(Real(1e-6)), ..BASE }, &[7, 8], 4);
+            check_rope(&Rope { output, rotation: Rotation::None, n_rot: 0, ..BASE }, &[63, 64], 5);
+        }
     }
 }
 

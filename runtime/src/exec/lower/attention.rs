@@ -125,15 +125,17 @@ impl Lowerer<'_> {
     /// Keys and values into the cache, keys rotated on the way where the rotation is a part.
     pub(super) fn kv_store(&mut self, node: Node, k: Tensor, v: Option<Tensor>, cache: Tensor) {
         let layer = self.layer(cache);
-        let KvCache { head_dim, value_dim, .. } = self.kv_cache(cache);
-        let output = kt::RopeOutput::Cache(CACHE_ELEM);
+        let KvCache { head_dim, value_dim, shared, .. } = self.kv_cache(cache);
+        let rows = kt::RopeOutput::Cache(CACHE_ELEM);
+        let panels = kt::AttentionSizes::keys_in_panels(&self.shape, shared);
+        let for_keys = if panels { kt::RopeOutput::KeyPanels(CACHE_ELEM) } else { rows };
         let (k, spec) = match self.part_op(k) {
             Some(&Op::Rope { x, spec, .. }) => (x, Some(spec)),
             _ => (k, None),
         };
-        let keys = (k, spec, head_dim, Operand::Keys(layer));
-        let values = v.map(|v| (v, None, value_dim, Operand::Values(layer)));
-        for (x, spec, head_dim, place) in std::iter::once(keys).chain(values) {
+        let keys = (k, spec, head_dim, Operand::Keys(layer), for_keys);
+        let values = v.map(|v| (v, None, value_dim, Operand::Values(layer), rows));
+        for (x, spec, head_dim, place, output) in std::iter::once(keys).chain(values) {
             self.rope(node, x, spec, head_dim, output, |l, request, of| {
                 l.step(node, request, &|s| match s {
                     Slot::Cache => Some(place),
