@@ -90,7 +90,8 @@ impl AttentionTiling {
         // Of a key's row a score has as many sums as there are lanes, which are brought together at the end.
         let lines = if panels { sums } else { 8.min(sums) };
         let of_line = local_bytes([a.head_dim, a.value_dim], tile);
-        let lines = lines.min((hrx_ir::tile::MAX_LOCAL_BYTES / of_line) as u32 - 1).max(1);
+        // Numbers of lines are whole vectors, and views whole cache lines.
+        let lines = lines.min(((hrx_ir::tile::MAX_LOCAL_BYTES - 1024) / of_line) as u32).max(1);
         let heads = a.heads / a.kv_heads;
         let group = (1..=heads.min(lines)).rev().find(|&g| heads.is_multiple_of(g)).unwrap_or(1);
         let tokens = tokens.min(lines / group);
@@ -129,10 +130,9 @@ impl AttentionTiling {
     }
 }
 
-/// Bytes of a line's local memory: its query, sums of a part and of all, a tile's scores, and some numbers, each view
-/// filled up to whole cache lines.
+/// Bytes of a line's local memory: its query, sums of a part and of all, a tile's scores, and eight numbers.
 fn local_bytes([key, value]: [u32; 2], tile: u32) -> u64 {
-    4 * u64::from(key + 2 * value + tile + 6)
+    4 * u64::from(key + 2 * value + tile + 8)
 }
 
 /// A cut for waves: a program has one token, the queries of some heads that share one of the cache, and all positions or

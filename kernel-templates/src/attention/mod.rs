@@ -7,6 +7,7 @@ mod parts;
 mod tile;
 mod vectors;
 mod waves;
+mod weigh;
 
 pub use cut::{AttentionCut, AttentionSizes, AttentionTiling, TileAttention, WaveAttention};
 pub use join::AttentionJoin;

@@ -4,10 +4,11 @@
 //! Parts grow with the positions, four of each length from the third four on, so that there are few of them, and a thread
 //! more never waits long for one: 0, 512, 1024, … 4096, 5120, … 8192, 10240, …
 
-use super::UNSEEN;
-use crate::emit::{plus, times};
+use super::weigh::{larger, power};
+use super::{LANES, UNSEEN};
+use crate::emit::{plus, scaled, times};
 use crate::row::{PIECE, RowSink, for_pieces};
-use hrx_ir::tile::{BinaryOp, Builder, Elem, UnaryOp, Value, View};
+use hrx_ir::tile::{BinaryOp, Builder, Elem, Value, View};
 
 /// Parts of all positions; the last one has no end.
 pub(super) const PARTS: u32 = 32;
@@ -66,28 +67,34 @@ pub(super) fn if_any(b: &mut Builder, [from, to]: [Value; 2], then: impl FnOnce(
     });
 }
 
-/// Sums of weighted values with what they are relative to, in local memory: a row for each line.
+/// Sums of weighted values with what they are relative to, in local memory. Scores are counted in powers of two.
 #[derive(Clone, Copy)]
 pub(super) struct Sums {
     /// Sums of weighted values: `f32 [lines, value_dim]`.
     pub values: View,
-    /// Largest score: `f32 [lines, 1]`.
+    /// Largest scores: `f32 [1, width(lines)]`.
     pub largest: View,
-    /// Sum of weights: `f32 [lines, 1]`.
+    /// Sums of weights: `f32 [1, width(lines)]`.
     pub total: View,
+}
+
+/// Numbers that lines have in a row: whole vectors.
+pub(super) fn width(lines: u32) -> u32 {
+    lines.next_multiple_of(LANES)
 }
 
 impl Sums {
     pub fn new(b: &mut Builder, lines: u32, value_dim: u32) -> Sums {
-        let mut local = |n| b.local(Elem::F32, &[lines, n]);
-        Sums { values: local(value_dim), largest: local(1), total: local(1) }
+        let values = b.local(Elem::F32, &[lines, value_dim]);
+        let [largest, total] = [0, 1].map(|_| b.local(Elem::F32, &[1, width(lines)]));
+        Sums { values, largest, total }
     }
 
     /// Nothing seen, nothing summed.
     pub fn clear(&self, b: &mut Builder, lines: u32, value_dim: u32) {
         let (zero, one, end) = (b.index(0), b.index(1), b.index(lines.into()));
-        let unseen = b.float(UNSEEN, &[lines, 1]);
-        let nothing = b.float(0.0, &[lines, 1]);
+        let unseen = b.float(UNSEEN, &[1, width(lines)]);
+        let nothing = b.float(0.0, &[1, width(lines)]);
         b.store(self.largest, &[zero, zero], unseen, None);
         b.store(self.total, &[zero, zero], nothing, None);
         b.for_loop([zero, end, one], &[], |b, line, _| {
@@ -103,7 +110,7 @@ impl Sums {
     /// A line's largest score and total.
     pub fn numbers(&self, b: &mut Builder, line: Value) -> [Value; 2] {
         let zero = b.index(0);
-        [self.largest, self.total].map(|view| b.load(view, &[line, zero], &[1, 1], None))
+        [self.largest, self.total].map(|view| b.load(view, &[zero, line], &[1, 1], None))
     }
 
     /// Adds a part to a line: its largest score and total, and its sums, which `piece` loads from some element on.
@@ -117,15 +124,15 @@ impl Sums {
     ) {
         let zero = b.index(0);
         let [before, total_before] = self.numbers(b, line);
-        let top = b.max(before, largest);
+        let top = larger(b, before, largest);
         let [keep, take] = [before, largest].map(|of| {
             let below = b.sub(of, top);
-            b.unary(UnaryOp::Exp, below)
+            power(b, below)
         });
         let kept = b.mul(total_before, keep);
         let total = b.fma(total, take, kept);
-        b.store(self.largest, &[line, zero], top, None);
-        b.store(self.total, &[line, zero], total, None);
+        b.store(self.largest, &[zero, line], top, None);
+        b.store(self.total, &[zero, line], total, None);
         for_pieces(b, value_dim, PIECE, &[], |b, at, mask, _| {
             let sum = b.load(self.values, &[line, at], &[1, PIECE], mask);
             let part = piece(b, at, mask);
@@ -148,8 +155,13 @@ impl Sums {
     ) {
         let [largest, mut total] = self.numbers(b, line);
         let shrink = sink.map(|sink| {
-            let [shrink, with_sink] = super::with_sink(b, largest, total, sink);
-            total = with_sink;
+            let sink = scaled(b, std::f64::consts::LOG2_E, sink);
+            let top = larger(b, largest, sink);
+            let [shrink, weight] = [largest, sink].map(|of| {
+                let below = b.sub(of, top);
+                power(b, below)
+            });
+            total = b.fma(total, shrink, weight);
             shrink
         });
         let unit = b.float(1.0, &[1, 1]);

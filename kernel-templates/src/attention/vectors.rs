@@ -13,12 +13,13 @@
 //! Tiles start at multiples of `tile`, and a tile or a part in which a line sees nothing leaves it as it is to the last
 //! bit, so a token's result does not depend on which tokens share its program.
 
-use super::parts::{self, PARTS, Sums};
+use super::parts::{self, PARTS, Sums, width};
+use super::weigh::{larger, largest, power};
 use super::{Args, Attention, AttentionTiling, LANES, Sink, UNSEEN};
 use crate::emit::{clamped, load_index, plus, scaled, softcap, times};
 use crate::row::{PIECE, for_pieces};
 use crate::slot::KEYS_OF_PANEL;
-use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, ReduceOp, Type, UnaryOp, Value, View};
+use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, ReduceOp, Type, Value, View};
 
 /// Positions whose values are added in one iteration.
 const VALUES: u32 = 4;
@@ -34,7 +35,11 @@ struct Locals {
     scores: View,
     /// What is summed of a part of the positions.
     part: Sums,
-    /// What sums are to be multiplied by since the largest score changed: `f32 [lines, 1]`.
+    /// Largest scores so far, this tile's among them: `f32 [1, width(lines)]`.
+    top: View,
+    /// Sums of this tile's weights: `f32 [1, width(lines)]`.
+    added: View,
+    /// What sums are to be multiplied by since the largest scores changed: `f32 [1, width(lines)]`.
     shrink: View,
     /// The line's position: `i32 [lines, 1]`.
     position: View,
@@ -176,14 +181,9 @@ impl Vectors<'_> {
     fn locals(&self, b: &mut Builder) -> Locals {
         let lines = self.lines();
         let part = Sums::new(b, lines, self.l.value_dim);
-        let mut local = |elem, n| b.local(elem, &[lines, n]);
-        Locals {
-            queries: local(Elem::F32, self.l.head_dim),
-            scores: local(Elem::F32, self.t.tile),
-            part,
-            shrink: local(Elem::F32, 1),
-            position: local(Elem::I32, 1),
-        }
+        let [queries, scores] = [self.l.head_dim, self.t.tile].map(|n| b.local(Elem::F32, &[lines, n]));
+        let [top, added, shrink] = [0; 3].map(|_| b.local(Elem::F32, &[1, width(lines)]));
+        Locals { queries, scores, part, top, added, shrink, position: b.local(Elem::I32, &[lines, 1]) }
     }
 
     /// The row of one of the program's tokens, of the last one where there is none.
@@ -216,8 +216,12 @@ impl Vectors<'_> {
     /// Brings queries and positions to local memory.
     fn begin(&self, b: &mut Builder, place: &Place, l: &Locals) {
         let (group, zero, one) = (self.t.group, b.index(0), b.index(1));
-        // Scores that no tile has made are not seen, but read.
+        // Scores that no tile has made are not seen, but read; and lines that there are not.
         let lines = self.lines();
+        let none = b.float(0.0, &[1, width(lines)]);
+        for view in [l.top, l.added] {
+            b.store(view, &[zero, zero], none, None);
+        }
         for at in (0..self.t.tile).step_by(LANES as usize) {
             let at = b.index(at.into());
             let zeros = b.float(0.0, &[lines, LANES]);
@@ -234,7 +238,7 @@ impl Vectors<'_> {
                 let mask = mask.map(|m| b.reshape(m, &[1, 1, PIECE]));
                 let q = b.load(self.a.queries, &[row, place.head, at], &[1, group, PIECE], mask);
                 let q = b.reshape(q, &[group, PIECE]);
-                let q = scaled(b, self.l.scale.f64(), q);
+                let q = scaled(b, self.query_scale(), q);
                 let mask = mask.map(|m| b.reshape(m, &[1, PIECE]));
                 b.store(l.queries, &[line, at], q, mask);
                 vec![]
@@ -328,15 +332,21 @@ impl Vectors<'_> {
         });
     }
 
-    /// Turns scores into weights, line by line, and brings the line's state up to date.
+    /// What queries are multiplied by: scores are counted in powers of two, but for what is capped first.
+    fn query_scale(&self) -> f64 {
+        self.l.scale.f64() * if self.l.softcap.is_some() { 1.0 } else { std::f64::consts::LOG2_E }
+    }
+
+    /// Turns scores into weights, and brings the lines' state up to date. A line that has seen nothing yet, of this tile or
+    /// before, has weights that count nothing once it sees something: sums are shrunk to zero then.
     fn weights(&self, b: &mut Builder, l: &Locals, first: Value) {
         let tile = self.t.tile;
         let (zero, one, lines) = (b.index(0), b.index(1), b.index(i64::from(self.lines())));
-        let Sums { largest, total, .. } = l.part;
         b.for_loop([zero, lines, one], &[], |b, line, _| {
             let mut s = b.load(l.scores, &[line, zero], &[1, tile], None);
             if let Some(cap) = self.l.softcap {
                 s = softcap(b, cap.f64(), s);
+                s = scaled(b, std::f64::consts::LOG2_E, s);
             }
             let position = b.load(l.position, &[line, zero], &[1, 1], None);
             let at = b.iota(tile);
@@ -350,26 +360,35 @@ impl Vectors<'_> {
                 seen = b.binary(BinaryOp::And, seen, inside);
             }
             let unseen = b.float(UNSEEN, &[1, tile]);
-            let nothing = b.float(0.0, &[1, tile]);
             s = b.select(seen, s, unseen);
-            let before = b.load(largest, &[line, zero], &[1, 1], None);
-            let top = b.reduce(ReduceOp::Max, s, 1);
-            let top = b.max(before, top);
-            b.store(largest, &[line, zero], top, None);
-            let change = b.sub(before, top);
-            let shrink = b.unary(UnaryOp::Exp, change);
-            b.store(l.shrink, &[line, zero], shrink, None);
-            let below = b.sub(s, top);
-            let weight = b.unary(UnaryOp::Exp, below);
-            // Where a line sees nothing of the tile, the largest score may be that of an unseen position.
-            let weight = b.select(seen, weight, nothing);
-            b.store(l.scores, &[line, zero], weight, None);
-            let sum = b.reduce(ReduceOp::Sum, weight, 1);
-            let before = b.load(total, &[line, zero], &[1, 1], None);
-            let sum = b.fma(before, shrink, sum);
-            b.store(total, &[line, zero], sum, None);
+            b.store(l.scores, &[line, zero], s, None);
+            let before = b.load(l.part.largest, &[zero, line], &[1, 1], None);
+            let top = largest(b, s);
+            let top = larger(b, before, top);
+            b.store(l.top, &[zero, line], top, None);
             vec![]
         });
+        let all = [1, width(self.lines())];
+        let before = b.load(l.part.largest, &[zero, zero], &all, None);
+        let top = b.load(l.top, &[zero, zero], &all, None);
+        b.store(l.part.largest, &[zero, zero], top, None);
+        let change = b.sub(before, top);
+        let shrink = power(b, change);
+        b.store(l.shrink, &[zero, zero], shrink, None);
+        b.for_loop([zero, lines, one], &[], |b, line, _| {
+            let s = b.load(l.scores, &[line, zero], &[1, tile], None);
+            let top = b.load(l.top, &[zero, line], &[1, 1], None);
+            let below = b.sub(s, top);
+            let weight = power(b, below);
+            b.store(l.scores, &[line, zero], weight, None);
+            let sum = b.reduce(ReduceOp::Sum, weight, 1);
+            b.store(l.added, &[zero, line], sum, None);
+            vec![]
+        });
+        let before = b.load(l.part.total, &[zero, zero], &all, None);
+        let added = b.load(l.added, &[zero, zero], &all, None);
+        let total = b.fma(before, shrink, added);
+        b.store(l.part.total, &[zero, zero], total, None);
     }
 
     /// Adds the weighted values of `count` positions from `first` on.
@@ -383,7 +402,7 @@ impl Vectors<'_> {
                 .iter()
                 .map(|&line| {
                     let sum = b.load(l.part.values, &[line, d], &[1, depth], None);
-                    let shrink = b.load(l.shrink, &[line, zero], &[1, 1], None);
+                    let shrink = b.load(l.shrink, &[zero, line], &[1, 1], None);
                     b.mul(sum, shrink)
                 })
                 .collect();
