@@ -5,8 +5,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use hrx_compiler::{Target, compile};
 use hrx_ir::tile::Elem;
 use hrx_templates::{
-    Activation, Attention, AttentionSizes, AttentionTiling, Gated, Linear, LinearTiling, Output, Real, Request, RmsNorm, Rope,
-    RopeOutput, Rotation, RowCut, TargetShape, Template, WeightType,
+    Activation, Attention, AttentionSizes, AttentionTiling, Gated, Linear, LinearTiling, Output, Real, Request,
+    RmsNorm, Rope, RopeOutput, Rotation, RowCut, TargetShape, Template, WeightType,
 };
 use std::time::Duration;
 

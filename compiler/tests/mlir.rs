@@ -7,8 +7,8 @@ use hrx_ir::quant::FORMATS;
 use hrx_ir::tile::random::{Options, random_kernel};
 use hrx_ir::tile::{Elem, Kernel, parse_kernel};
 use hrx_templates::{
-    Activation, Attention, AttentionSizes, AttentionTiling, Gated, Limit, Linear, LinearTiling, MatrixTiling, Output, Real, Request,
-    RmsNorm, RowCut, RowOp, RowsTiling, Rowwise, TargetShape, Template, WeightType,
+    Activation, Attention, AttentionSizes, AttentionTiling, Gated, Limit, Linear, LinearTiling, MatrixTiling, Output,
+    Real, Request, RmsNorm, RowCut, RowOp, RowsTiling, Rowwise, TargetShape, Template, WeightType,
 };
 use std::io::Write;
 use std::path::PathBuf;

@@ -2,6 +2,7 @@
 
 use super::{Attention, FAMILY};
 use crate::facts::{Output, TargetShape, TemplateError};
+use crate::slot::value_block;
 use hrx_ir::tile::Elem;
 
 /// How the work of an [`Attention`] is cut.
@@ -51,9 +52,8 @@ pub struct AttentionSizes {
 }
 
 impl AttentionSizes {
-    /// Whether a target stores keys in panels, `[kv_heads, NCtx / 64, head_dim, 64]`. Keys that share their first elements
-    /// with values are rows.
-    pub fn keys_in_panels(shape: &TargetShape, shared: bool) -> bool {
+    /// Whether a target stores a cache in panels. Keys that share their first elements with values are rows.
+    pub fn in_panels(shape: &TargetShape, shared: bool) -> bool {
         shape.waves.is_none() && !shared
     }
 }
@@ -71,7 +71,7 @@ pub struct AttentionTiling {
     pub keys: u32,
     /// Elements of a head whose weighted values are summed together: divides `value_dim`.
     pub depth: u32,
-    /// Whether keys are stored in panels.
+    /// Whether the cache is stored in panels.
     pub panels: bool,
     /// Whether each part of a token's positions is a program of its own, whose results
     /// [`AttentionJoin`](super::AttentionJoin) brings together. The result is the same.
@@ -84,11 +84,12 @@ impl AttentionTiling {
         let power = |n: u32| 1u32 << n.max(1).ilog2();
         // Registers for sums; the rest holds what is multiplied.
         let sums = (shape.registers * 3 / 4).max(1);
-        let panels = AttentionSizes::keys_in_panels(shape, a.shared);
+        let panels = AttentionSizes::in_panels(shape, a.shared);
         let parted = tokens == 1;
         let tile = if panels { 64 } else { 32 };
-        // Of a key's row a score has as many sums as there are lanes, which are brought together at the end.
-        let lines = if panels { sums } else { 8.min(sums) };
+        // Of a key's row a score has as many sums as there are lanes, which are brought together at the end. More lines than
+        // half of the registers are no gain: the more there are, the more of a tile is seen by some of them only.
+        let lines = if panels { (shape.registers / 2).max(1) } else { 8.min(sums) };
         let of_line = local_bytes([a.head_dim, a.value_dim], tile);
         // Numbers of lines are whole vectors, and views whole cache lines.
         let lines = lines.min(((hrx_ir::tile::MAX_LOCAL_BYTES - 1024) / of_line) as u32).max(1);
@@ -119,6 +120,10 @@ impl AttentionTiling {
             ([8, 16, 32, 64].contains(&self.tile), "tile is 8, 16, 32 or 64"),
             (self.keys > 0 && self.tile.is_multiple_of(self.keys), "keys divides tile"),
             (self.depth > 0 && a.value_dim.is_multiple_of(self.depth), "depth divides value_dim"),
+            (
+                !self.panels || value_block(a.value_dim).is_multiple_of(self.depth),
+                "depth divides a panel's rows of value_dim elements",
+            ),
             (!(self.panels && a.shared), "values in keys want keys in rows"),
             (!self.parted || self.tokens == 1, "parts are those of one token"),
             (

@@ -4,9 +4,9 @@
 //! totals live in local memory, so heads and groups of any size fit the registers; what is in registers are the scores of
 //! all lines for some keys, and the sums of all lines for some elements.
 //!
-//! Keys are stored in one of two ways. In *panels* of 64 positions, `[NCtx / 64, head_dim, 64]`, a vector has an element of
-//! neighbouring keys, and a score is a lane's sum along the head, in order. In rows, as values are which lie in their keys,
-//! a vector has elements of one key, and a score is what its lanes come to.
+//! The cache is stored in one of two ways. In [panels](PANEL) a vector has one element of neighbouring keys, and a score is
+//! a lane's sum along the head, in order. In rows, as values are which lie in their keys, a vector has elements of one key,
+//! and a score is what its lanes come to.
 //!
 //! Positions are summed up part by part ([`parts`]): a program has all of them, or one.
 //!
@@ -16,9 +16,9 @@
 use super::parts::{self, PARTS, Sums, width};
 use super::weigh::{larger, largest, power};
 use super::{Args, Attention, AttentionTiling, LANES, Sink, UNSEEN};
-use crate::emit::{clamped, load_index, plus, scaled, softcap, times};
+use crate::emit::{clamped, load_index, plus, scaled, shifted_right, softcap, times};
 use crate::row::{PIECE, for_pieces};
-use crate::slot::KEYS_OF_PANEL;
+use crate::slot::{PANEL, value_block};
 use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, ReduceOp, Type, Value, View};
 
 /// Positions whose values are added in one iteration.
@@ -167,9 +167,7 @@ impl Vectors<'_> {
                 b.for_loop([zero, lines, one], &[], |b, line, _| {
                     let part = locals.part;
                     let numbers = part.numbers(b, line);
-                    all.add(b, line, dim, numbers, |b, at, mask| {
-                        b.load(part.values, &[line, at], &[1, PIECE], mask)
-                    });
+                    all.add(b, line, dim, numbers, |b, at, mask| b.load(part.values, &[line, at], &[1, PIECE], mask));
                     vec![]
                 });
             });
@@ -264,12 +262,18 @@ impl Vectors<'_> {
         });
     }
 
+    /// The panel that has a row of the cache, and the row's place in it.
+    fn panel(&self, b: &mut Builder, row: Value) -> [Value; 2] {
+        let within = b.index(i64::from(PANEL) - 1);
+        let place = b.binary(BinaryOp::And, row, within);
+        [shifted_right(b, row, PANEL.trailing_zeros()), place]
+    }
+
     /// The products of all lines' queries with `count` keys from `first` on, which lie in panels.
     fn scores_of_panels(&self, b: &mut Builder, place: &Place, l: &Locals, [first, count]: [Value; 2]) {
         let (keys, lines) = (self.t.keys, self.lines());
-        let (zero, step, within) = (b.index(0), b.index(keys.into()), b.index(i64::from(KEYS_OF_PANEL) - 1));
-        let lane = b.binary(BinaryOp::And, first, within);
-        let panel = b.sub(first, lane);
+        let (zero, step) = (b.index(0), b.index(keys.into()));
+        let [panel, lane] = self.panel(b, first);
         b.for_loop([zero, count, step], &[], |b, at, _| {
             let lane = b.add(lane, at);
             let bounds = [zero, b.index(i64::from(self.l.head_dim)), b.index(ELEMENTS.into())];
@@ -397,6 +401,14 @@ impl Vectors<'_> {
         let zero = b.index(0);
         let bounds = [zero, b.index(i64::from(self.l.value_dim)), b.index(i64::from(depth))];
         b.for_loop(bounds, &[], |b, d, _| {
+            let from = self.t.panels.then(|| {
+                let [panel, row] = self.panel(b, first);
+                let block = value_block(self.l.value_dim);
+                let width = b.index(block.into());
+                let (number, column) = (b.div(d, width), b.binary(BinaryOp::Rem, d, width));
+                let rows = times(b, number, PANEL);
+                [panel, b.add(rows, row), column]
+            });
             let lines: Vec<Value> = (0..self.lines()).map(|i| b.index(i64::from(i))).collect();
             let sums: Vec<Value> = lines
                 .iter()
@@ -411,8 +423,17 @@ impl Vectors<'_> {
                 let mut sums = sums.to_vec();
                 for i in 0..VALUES {
                     let at = plus(b, at, i);
-                    let position = b.add(first, at);
-                    let v = b.load(self.a.values, &[place.kv_head, position, d], &[1, 1, depth], None);
+                    let v = match from {
+                        // Rows of a panel's block follow one another.
+                        Some([panel, row, column]) => {
+                            let row = b.add(row, at);
+                            b.load(self.a.values, &[place.kv_head, panel, row, column], &[1, 1, 1, depth], None)
+                        }
+                        None => {
+                            let position = b.add(first, at);
+                            b.load(self.a.values, &[place.kv_head, position, d], &[1, 1, depth], None)
+                        }
+                    };
                     let v = b.convert(v, Elem::F32);
                     let v = b.reshape(v, &[1, depth]);
                     for (&line, sum) in lines.iter().zip(&mut sums) {

@@ -29,15 +29,46 @@ const BASE: Attention = Attention {
 
 const N_CTX: usize = 128;
 
-/// Whether keys are stored in panels of 64 positions.
-fn has_panels(a: &Attention) -> bool {
-    matches!(&a.tiling, AttentionCut::Vectors(t) if t.panels)
+/// Elements from one panel of a cache to the next, if each head's are so many: more than there are, as other layers' are
+/// there too.
+fn panel_stride(heads: usize, d: usize) -> usize {
+    64 * heads * d + 32
 }
 
-/// Keys in rows as they lie in panels of 64 positions.
-fn in_panels(keys: &[f64], d: usize) -> Vec<f64> {
-    let element = |i: usize| keys[(i / (64 * d) * 64 + i % 64) * d + i / 64 % d];
-    (0..keys.len()).map(element).collect()
+/// A cache of rows `[heads, n_ctx, d]` in panels: of 64 positions, in which rows of keys are 64 positions, and rows of
+/// values a block of elements.
+fn in_panels(cache: &[f64], [heads, d]: [usize; 2], stride: usize, keys: bool) -> Vec<f64> {
+    let n_ctx = cache.len() / heads / d;
+    let block = [64, 32, 16, 8].into_iter().find(|b| d % b == 0).expect("heads are multiples of 8");
+    let mut out = vec![77.0; n_ctx / 64 * stride];
+    for (i, &v) in cache.iter().enumerate() {
+        let (head, position, element) = (i / d / n_ctx, i / d % n_ctx, i % d);
+        let (panel, place) = (position / 64, position % 64);
+        let within = match keys {
+            true => element * 64 + place,
+            false => (element / block * 64 + place) * block + element % block,
+        };
+        out[panel * stride + head * 64 * d + within] = v;
+    }
+    out
+}
+
+/// The arguments with caches as the cut has them.
+fn as_stored(a: &Attention, mut args: Vec<(Slot, Data)>) -> Vec<(Slot, Data)> {
+    if !matches!(&a.tiling, AttentionCut::Vectors(t) if t.panels) {
+        return args;
+    }
+    let heads = a.kv_heads as usize;
+    let dims = [a.head_dim as usize, a.value_dim as usize];
+    let stride = panel_stride(heads, dims[0].max(dims[1]));
+    for (slot, data) in &mut args {
+        let keys = *slot == Slot::KeyCache;
+        if let (Slot::KeyCache | Slot::ValueCache, Data::Elems(_, v)) = (*slot, data) {
+            *v = in_panels(v, [heads, if keys { dims[0] } else { dims[1] }], stride, keys);
+        }
+    }
+    args.push((Slot::PanelStride, Data::Scalar(stride as i32)));
+    args
 }
 
 /// Inputs for tokens at these positions, over caches filled up to the last of them and zero behind.
@@ -80,7 +111,6 @@ fn case(a: &Attention, positions: &[i32], seed: u64) -> (Vec<(Slot, Data)>, Vec<
             want.extend(out);
         }
     }
-    let keys = if has_panels(a) { in_panels(&keys, d) } else { keys };
     let mut args = vec![
         (Slot::NTokens, Data::Scalar(t as i32)),
         (Slot::NCtx, Data::Scalar(n_ctx as i32)),
@@ -110,13 +140,14 @@ fn sizes(a: &Attention) -> AttentionSizes {
 /// Launches attention, and what joins its parts where it has them.
 fn attend(a: &Attention, args: &[(Slot, Data)], options: &Options) -> Done {
     let parts = a.tiling.parts();
+    let args = as_stored(a, args.to_vec());
     if parts == 1 {
-        return launch(a, args, options);
+        return launch(a, &args, options);
     }
     let Some((_, Data::Elems(_, q))) = args.iter().find(|(s, _)| *s == Slot::X) else { panic!("no queries") };
     let rows = q.len() / a.head_dim as usize * parts as usize;
     let part = Attention { sinks: false, output: Output::F32, ..a.clone() };
-    let mut args = args.to_vec();
+    let mut args = args;
     // Of a part of which nothing is seen a cut for vectors writes its total alone.
     let room = |n| match a.tiling {
         AttentionCut::Vectors(_) => Data::Elems(Elem::F32, vec![f64::NAN; n]),
@@ -215,9 +246,8 @@ fn parts_of_vectors_come_to_the_same_bits() {
 #[test]
 fn heads_groups_caches_and_caps_of_all_kinds() {
     let shape = TargetShape::vectors(8, 16);
-    let tiled = |a: Attention, tokens| {
-        Attention { tiling: AttentionTiling::choose(&shape, &sizes(&a), tokens).into(), ..a }
-    };
+    let tiled =
+        |a: Attention, tokens| Attention { tiling: AttentionTiling::choose(&shape, &sizes(&a), tokens).into(), ..a };
     let wide = Attention { heads: 4, kv_heads: 1, head_dim: 256, value_dim: 256, cache: Elem::F32, ..BASE };
     check_attention(&tiled(wide, 1), &[50], 6);
     let single = Attention { heads: 3, kv_heads: 3, head_dim: 24, value_dim: 24, cache: Elem::BF16, ..BASE };
@@ -487,22 +517,18 @@ fn sequences_of_a_cache_do_not_see_each_other() {
         for window in [None, Some(3), Some(13)] {
             let alone = Attention { window, tiling, ..BASE };
             let (args, _) = case(&alone, &positions, 50);
-            let moved = |slot: Slot, data: &Data| -> Data {
+            let moved = |data: &Data| -> Data {
                 let Data::Elems(elem, v) = data else { panic!("not a cache") };
                 let d = alone.head_dim as usize;
                 let head = |h: &[f64]| [vec![77.0; FIRST * d], h[..(N_CTX - FIRST) * d].to_vec()].concat();
                 let mut rows: Vec<Vec<f64>> = v.chunks(N_CTX * d).map(head).collect();
-                let panels = slot == Slot::KeyCache && has_panels(&alone);
-                let behind = |i: &usize| if panels { i % 64 >= 25 } else { *i >= 25 * d };
-                rows.iter_mut().for_each(|h| {
-                    (0..(N_CTX - FIRST) * d).filter(behind).for_each(|i| h[FIRST * d + i] = 77.0);
-                });
+                rows.iter_mut().for_each(|h| h[(FIRST + 25) * d..].fill(77.0));
                 Data::Elems(*elem, rows.concat())
             };
             let mut beside: Vec<(Slot, Data)> = args
                 .iter()
                 .map(|(slot, data)| match slot {
-                    Slot::KeyCache | Slot::ValueCache => (*slot, moved(*slot, data)),
+                    Slot::KeyCache | Slot::ValueCache => (*slot, moved(data)),
                     Slot::Positions => (*slot, i32s(&positions.iter().map(|p| p + FIRST as i32).collect::<Vec<_>>())),
                     _ => (*slot, data.clone()),
                 })

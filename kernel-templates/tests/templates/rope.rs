@@ -46,34 +46,50 @@ fn check_rope(p: &Rope, positions: &[i32], seed: u64) {
         (Slot::Positions, i32s(positions)),
     ];
     let n_ctx = n_ctx as usize;
+    // Other layers' are between a panel and the next.
+    let stride = 64 * h * d + 32;
+    args.push((Slot::PanelStride, Data::Scalar(stride as i32)));
     match p.output {
         RopeOutput::F32 => args.push((Slot::Out, Data::Room(Elem::F32, x.len()))),
         // What lies in the cache before must stay, so it holds something.
-        RopeOutput::Cache(e) | RopeOutput::KeyPanels(e) => {
-            args.push((Slot::Cache, Data::Elems(e, vec![7.0; h * n_ctx * d])))
+        RopeOutput::Cache(e) => args.push((Slot::Cache, Data::Elems(e, vec![7.0; h * n_ctx * d]))),
+        RopeOutput::KeyPanels(e) | RopeOutput::ValuePanels(e) => {
+            args.push((Slot::Cache, Data::Elems(e, vec![7.0; stride * n_ctx / 64])))
         }
     }
     let done = launch(p, &args, &Options::default());
-    let (elem, panels) = match p.output {
+    let block = [64, 32, 16, 8].into_iter().find(|b| d % b == 0).unwrap_or(1);
+    // Where an element of a head at a position is.
+    type Place = Box<dyn Fn(usize, usize, usize) -> usize>;
+    let panel = move |head, position| position / 64 * stride + head * 64 * d;
+    let (elem, place, len): (Elem, Place, usize) = match p.output {
         RopeOutput::F32 => return check(&p.name(), &done.elems(Slot::Out), &want, 1e-6),
-        RopeOutput::Cache(e) => (e, false),
-        RopeOutput::KeyPanels(e) => (e, true),
+        RopeOutput::Cache(e) => {
+            (e, Box::new(move |head, position, i| (head * n_ctx + position) * d + i), h * n_ctx * d)
+        }
+        RopeOutput::KeyPanels(e) => {
+            (e, Box::new(move |head, position, i| panel(head, position) + i * 64 + position % 64), stride * n_ctx / 64)
+        }
+        RopeOutput::ValuePanels(e) => {
+            let row = move |position, i| i / block * 64 + position % 64;
+            (
+                e,
+                Box::new(move |h, position, i| panel(h, position) + row(position, i) * block + i % block),
+                stride * n_ctx / 64,
+            )
+        }
     };
-    let mut cache = vec![7.0; h * n_ctx * d];
+    let mut cache = vec![7.0; len];
     for (t, &position) in positions.iter().enumerate() {
         for head in 0..h {
             let (position, want) = (position as usize, &want[(t * h + head) * d..][..d]);
-            let (to, step) = match panels {
-                true => (position / 64 * 64 * d + position % 64, 64),
-                false => (position * d, 1),
-            };
-            (0..d).for_each(|i| cache[head * n_ctx * d + to + i * step] = want[i]);
+            (0..d).for_each(|i| cache[place(head, position, i)] = want[i]);
         }
     }
     let tolerance = [1e-6, 1e-3, 8e-3][[Elem::F32, Elem::F16, Elem::BF16].iter().position(|e| *e == elem).unwrap_or(0)];
     check(&p.name(), &done.elems(Slot::Cache), &cache, tolerance);
     let kept = done.elems(Slot::Cache).iter().filter(|v| **v == 7.0).count();
-    assert_eq!(kept, (n_ctx - t) * h * d, "{}: only the tokens' positions are written", p.name());
+    assert_eq!(kept, len - t * h * d, "{}: only the tokens' positions are written", p.name());
 }
 
 const BASE: Rope = Rope {
@@ -102,10 +118,11 @@ fn both_rotations_turn_rows() {
 #[test]
 fn keys_and_values_go_to_their_positions() {
     for e in [Elem::F32, Elem::F16, Elem::BF16] {
-        for output in [RopeOutput::Cache(e), RopeOutput::KeyPanels(e)] {
+        for output in [RopeOutput::Cache(e), RopeOutput::KeyPanels(e), RopeOutput::ValuePanels(e)] {
             check_rope(&Rope { output, ..BASE }, &[63, 0, 120], 3);
             check_rope(&Rope { output, rotation: Rotation::Neox, norm: Some(Real(1e-6)), ..BASE }, &[7, 8], 4);
             check_rope(&Rope { output, rotation: Rotation::None, n_rot: 0, ..BASE }, &[63, 64], 5);
+            check_rope(&Rope { output, rotation: Rotation::None, n_rot: 0, head_dim: 80, ..BASE }, &[1], 6);
         }
     }
 }
