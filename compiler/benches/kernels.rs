@@ -5,8 +5,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use hrx_compiler::{Target, compile};
 use hrx_ir::tile::Elem;
 use hrx_templates::{
-    Activation, Attention, AttentionTiling, Gated, Linear, LinearTiling, Output, Real, Request, RmsNorm, Rope,
-    RopeOutput, Rotation, RowCut, TargetShape, Template, WeightType,
+    Activation, Attention, AttentionSizes, AttentionTiling, Gated, Linear, LinearTiling, Output, Real, Request,
+    RmsNorm, Rope, RopeOutput, Rotation, RowCut, TargetShape, Template, WeightType,
 };
 use std::time::Duration;
 
@@ -25,7 +25,9 @@ fn weight(name: &str) -> WeightType {
 }
 
 fn attention(shape: &TargetShape, tokens: u32) -> Request {
-    let tiling = AttentionTiling::choose(shape, HEADS / KV_HEADS, HEAD_DIM, tokens);
+    let (heads, kv_heads, head_dim, value_dim) = (HEADS, KV_HEADS, HEAD_DIM, HEAD_DIM);
+    let sizes = AttentionSizes { heads, kv_heads, head_dim, value_dim, shared: false, cache: Elem::F16 };
+    let tiling = AttentionTiling { parted: false, ..AttentionTiling::choose(shape, &sizes, tokens) };
     Attention {
         heads: HEADS,
         kv_heads: KV_HEADS,

@@ -7,8 +7,8 @@ use hrx_ir::quant::FORMATS;
 use hrx_ir::tile::random::{Options, random_kernel};
 use hrx_ir::tile::{Elem, Kernel, parse_kernel};
 use hrx_templates::{
-    Activation, Attention, AttentionTiling, Gated, Limit, Linear, LinearTiling, MatrixTiling, Output, Real, Request,
-    RmsNorm, RowCut, RowOp, RowsTiling, Rowwise, TargetShape, Template, WeightType,
+    Activation, Attention, AttentionSizes, AttentionTiling, Gated, Limit, Linear, LinearTiling, MatrixTiling, Output,
+    Real, Request, RmsNorm, RowCut, RowOp, RowsTiling, Rowwise, TargetShape, Template, WeightType,
 };
 use std::io::Write;
 use std::path::PathBuf;
@@ -71,8 +71,9 @@ fn templates() -> Vec<Kernel> {
         all.push(RmsNorm { k: 96, eps: Real(1e-5), residual: false, indexed: true, output, cut }.into());
         all.push(Rowwise { k: 96, op: RowOp::Glu(Activation::Silu, Limit::Off), indexed: false, output, cut }.into());
     }
-    let tiling = AttentionTiling::choose(&TargetShape::vectors(8, 16), 2, 32, 1);
     let (cache, output) = (Elem::F16, Output::F32);
+    let sizes = AttentionSizes { heads: 4, kv_heads: 2, head_dim: 32, value_dim: 32, shared: false, cache };
+    let tiling = AttentionTiling::choose(&TargetShape::vectors(8, 16), &sizes, 1);
     let heads = Attention {
         heads: 4,
         kv_heads: 2,

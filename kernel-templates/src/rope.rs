@@ -6,11 +6,11 @@
 //! elements are partners differs between the two kinds.
 
 use crate::Template;
-use crate::emit::{load_index, scaled, times};
+use crate::emit::{load_index, plus, scaled, shifted_right, times};
 use crate::facts::{Real, TemplateError};
 use crate::norm::inverse_of_squares;
-use crate::slot::{Interface, Signature, Slot, declare, signature_of};
-use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, Type, UnaryOp, Value, View};
+use crate::slot::{Interface, PANEL, Signature, Slot, declare, signature_of, value_block};
+use hrx_ir::tile::{Access, BinaryOp, Builder, Elem, GridExpr, Kernel, Type, UnaryOp, Value, View};
 
 /// Which elements of a head turn together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,11 +30,15 @@ pub enum RopeOutput {
     F32,
     /// The cache `[heads, NCtx, head_dim]` of `f16`, `bf16` or `f32`, at the position of each token.
     Cache(Elem),
+    /// The same in panels, as keys.
+    KeyPanels(Elem),
+    /// The same in panels, as values.
+    ValuePanels(Elem),
 }
 
 /// Norm, rotation and scale of the heads of each row.
 ///
-/// Slots: NTokens; for a cache NCtx and HeadStride; X `f32 [T, heads * head_dim]`; with `norm` NormWeight
+/// Slots: NTokens; for a cache NCtx and HeadStride (in panels PanelStride); X `f32 [T, heads * head_dim]`; with `norm` NormWeight
 /// `f32 [head_dim]`; for a rotation Cos and Sin `f32 [T, n_rot / 2]`; for a cache Positions `i32 [T]` (below NCtx), then
 /// Cache `[heads, NCtx, head_dim]`, else Out.
 ///
@@ -92,7 +96,9 @@ impl Rope {
         let inside = self.start.checked_add(rot).is_some_and(|end| end <= self.head_dim);
         unless(rot.is_multiple_of(2) && inside, fact, "it is an even part of the head")?;
         match self.output {
-            RopeOutput::Cache(e) => unless(e.is_float(), format!("a cache of {e}"), "it is not a float"),
+            RopeOutput::Cache(e) | RopeOutput::KeyPanels(e) | RopeOutput::ValuePanels(e) => {
+                unless(e.is_float(), format!("a cache of {e}"), "it is not a float")
+            }
             RopeOutput::F32 => Ok(()),
         }
     }
@@ -101,6 +107,9 @@ impl Rope {
         let n_tokens = i.index(Slot::NTokens);
         let cache_size = match self.output {
             RopeOutput::Cache(_) => Some([i.index(Slot::NCtx), i.index(Slot::HeadStride)]),
+            RopeOutput::KeyPanels(_) | RopeOutput::ValuePanels(_) => {
+                Some([i.index(Slot::NCtx), i.index(Slot::PanelStride)])
+            }
             RopeOutput::F32 => None,
         };
         let (t, d) = (n_tokens.into(), self.head_dim.into());
@@ -115,6 +124,11 @@ impl Rope {
                 let positions = i.view(Slot::Positions, Elem::I32, &[t], Access::In);
                 let view = i.cache(Slot::Cache, elem, [self.heads, self.head_dim, self.head_dim], size, Access::Out);
                 Out::Cache { view, elem, positions }
+            }
+            (RopeOutput::KeyPanels(elem) | RopeOutput::ValuePanels(elem), Some(size)) => {
+                let positions = i.view(Slot::Positions, Elem::I32, &[t], Access::In);
+                let dims = [self.heads, self.head_dim, self.panel_width()];
+                Out::Cache { view: i.panels(Slot::Cache, elem, dims, size, Access::Out), elem, positions }
             }
             _ => Out::Rows(i.view(Slot::Out, Elem::F32, &row, Access::Out)),
         };
@@ -132,7 +146,7 @@ impl Rope {
         let [cos, sin] = [cos, sin].map(|v| b.repeat(v, 2));
         let ty = Type::new(Elem::I32, &[self.n_rot]);
         let (iota, one, two) = (b.iota(self.n_rot), b.int(1, ty), b.int(2, ty));
-        let odd = b.binary(hrx_ir::tile::BinaryOp::And, iota, one);
+        let odd = b.binary(BinaryOp::And, iota, one);
         let sign = b.mul(odd, two);
         let sign = b.sub(sign, one);
         let sign = b.convert(sign, Elem::F32);
@@ -172,6 +186,43 @@ impl Rope {
     }
 }
 
+impl Rope {
+    /// Elements of a row of a panel.
+    fn panel_width(&self) -> u32 {
+        if let RopeOutput::ValuePanels(_) = self.output { value_block(self.head_dim) } else { PANEL }
+    }
+
+    /// Stores a head `[1, head_dim]` at a position of a cache.
+    fn store(&self, b: &mut Builder, view: View, [head, position]: [Value; 2], x: Value) {
+        let (d, zero) = (self.head_dim, b.index(0));
+        let panel = |b: &mut Builder| {
+            let last = b.index(i64::from(PANEL) - 1);
+            let place = b.binary(BinaryOp::And, position, last);
+            [shifted_right(b, position, PANEL.trailing_zeros()), place]
+        };
+        match self.output {
+            RopeOutput::KeyPanels(_) => {
+                let [panel, place] = panel(b);
+                let x = b.reshape(x, &[1, 1, d, 1]);
+                b.store(view, &[head, panel, zero, place], x, None);
+            }
+            RopeOutput::ValuePanels(_) => {
+                let ([panel, place], width) = (panel(b), self.panel_width());
+                for block in 0..d / width {
+                    let part = b.slice(x, 1, block * width, width);
+                    let part = b.reshape(part, &[1, 1, 1, width]);
+                    let row = plus(b, place, block * PANEL);
+                    b.store(view, &[head, panel, row, zero], part, None);
+                }
+            }
+            RopeOutput::Cache(_) | RopeOutput::F32 => {
+                let x = b.reshape(x, &[1, 1, d]);
+                b.store(view, &[head, position, zero], x, None);
+            }
+        }
+    }
+}
+
 impl Template for Rope {
     fn name(&self) -> String {
         let kind = match self.rotation {
@@ -185,6 +236,8 @@ impl Template for Rope {
         let to = match self.output {
             RopeOutput::F32 => String::new(),
             RopeOutput::Cache(e) => format!("_to_{e}"),
+            RopeOutput::KeyPanels(e) => format!("_to_key_panels_{e}"),
+            RopeOutput::ValuePanels(e) => format!("_to_value_panels_{e}"),
         };
         let part = if self.program_heads == self.heads { String::new() } else { format!("_g{}", self.program_heads) };
         format!("{FAMILY}_{kind}{start}_h{}_d{}{norm}{scale}{to}{part}", self.heads, self.head_dim)
@@ -236,8 +289,7 @@ impl Template for Rope {
                 }
                 Out::Cache { view, elem, .. } => {
                     let x = b.convert(x, elem);
-                    let x = b.reshape(x, &[1, 1, d]);
-                    b.store(view, &[head, position, zero], x, None);
+                    self.store(b, view, [head, position], x);
                 }
             }
         };

@@ -66,9 +66,12 @@ pub enum Slot {
     Cos,
     /// Sines of rotary angles, `f32 [T, n_rot / 2]`.
     Sin,
-    /// Cached keys `[kv_heads, NCtx, head_dim]`, head stride HeadStride.
+    /// `i32`: elements from one panel of a KV cache to the next, of all heads and layers that share its memory.
+    PanelStride,
+    /// Cached keys `[kv_heads, NCtx, head_dim]`, head stride HeadStride; in panels `[NCtx / 64, kv_heads, head_dim, 64]`.
     KeyCache,
-    /// Cached values `[kv_heads, NCtx, head_dim]`, head stride HeadStride.
+    /// Cached values `[kv_heads, NCtx, head_dim]`, head stride HeadStride; in panels
+    /// `[NCtx / 64, kv_heads, head_dim / B, 64, B]`, B being the largest power of two up to 64 that divides head_dim.
     ValueCache,
     /// The cache that is written: keys or values.
     Cache,
@@ -82,6 +85,17 @@ pub enum Slot {
     OutCodes,
     /// Scales of Q8 or Q15 output rows, `f32`.
     OutScales,
+}
+
+/// Positions of a panel of a KV cache. One head's keys are in it as rows of 64 positions, one for each element; its
+/// values as rows of one position, each of a [block](value_block) of elements, block after block. So both are read from
+/// end to end, in vectors that need no lane of another. Panels of all heads and layers that have the same positions lie
+/// beside one another: memory is touched as positions come.
+pub(crate) const PANEL: u32 = 64;
+
+/// Elements of values that are a row of a panel.
+pub(crate) fn value_block(value_dim: u32) -> u32 {
+    1 << value_dim.trailing_zeros().min(PANEL.trailing_zeros())
 }
 
 /// Declares a kernel's parameters, keeping the slot of each.
@@ -122,6 +136,21 @@ impl Interface<'_> {
     ) -> View {
         let dims = [heads.into(), n_ctx.into(), head_dim.into()];
         self.strided(slot, elem, &dims, &[head_stride.into(), row.into(), 1.into()], access)
+    }
+
+    /// A KV cache in [panels](PANEL) of rows of `width` elements, `panel_stride` elements from one to the next: its second
+    /// axis, of which a 64th is there.
+    pub fn panels(
+        &mut self,
+        slot: Slot,
+        elem: Elem,
+        [heads, dim, width]: [u32; 3],
+        [n_ctx, panel_stride]: [Value; 2],
+        access: Access,
+    ) -> View {
+        let of_head = PANEL * dim;
+        let dims = [heads.into(), n_ctx.into(), (of_head / width).into(), width.into()];
+        self.strided(slot, elem, &dims, &[of_head.into(), panel_stride.into(), width.into(), 1.into()], access)
     }
 }
 

@@ -67,6 +67,7 @@
 //! The two lower levels share a [`KernelStore`]: a device, and the kernels loaded on it. All levels reach a device by the
 //! [`Device`](device::Device) trait alone.
 
+mod caches;
 pub mod chat;
 pub mod device;
 mod error;

@@ -1,5 +1,6 @@
 //! A session: sequences of tokens with their KV cache, and the recorded programs that extend them.
 
+use crate::caches::Caches;
 use crate::device::{Buffer, Device, LaunchTime};
 use crate::error::Error;
 use crate::exec::inputs::{Place, StepInputs, Tables};
@@ -7,8 +8,8 @@ use crate::exec::program::Bindings;
 use crate::exec::rope::RopeTables;
 use crate::exec::{Activations, Drafts, KernelStore, Program};
 use crate::model::ModelData;
-use crate::session_plan::{SessionPlan, cache_bytes, state_bytes};
-use hrx_ir::graph::{Graph, KvCache, State, Tensor};
+use crate::session_plan::{SessionPlan, state_bytes};
+use hrx_ir::graph::{Graph, State, Tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -111,13 +112,12 @@ impl Session {
         let n_seq = options.sequences;
         let decode_inputs = StepInputs::new(&*device, &ropes, [n_seq; 2])?;
         let batch_inputs = StepInputs::new(&*device, &ropes, [max_tokens, max_outputs])?;
+        let caches = Caches::new(&*device, graph, room * n_seq)?;
         let bindings = Bindings {
             n_ctx: room * n_seq,
             weights: model.place(store, &needed)?,
-            caches: graph
-                .caches()
-                .map(|(_, c)| Ok((c.layer, cache(&*device, c, room * n_seq)?)))
-                .collect::<Result<_, Error>>()?,
+            panel_stride: caches.panel_stride,
+            caches: caches.of_layer,
             conv_states: states(&*device, graph, |s| matches!(s, State::Conv(_)))?,
             recurrent: states(&*device, graph, |s| matches!(s, State::Recurrent(_)))?,
             arena: device.alloc(arena_bytes, "activations")?,
@@ -401,15 +401,6 @@ fn read_row(device: &dyn Device, buffer: &Buffer, row: u32, out: &mut [f32]) -> 
         out.iter_mut().zip(words).for_each(|(x, &b)| *x = f32::from_le_bytes(b));
     })?;
     Ok(())
-}
-
-/// Memory for keys and values. Values that are a part of their keys have none.
-fn cache(device: &dyn Device, c: KvCache, room: u32) -> Result<[Buffer; 2], Error> {
-    let [keys, values] = cache_bytes(c, room);
-    let what = format!("the KV cache of layer {}", c.layer);
-    let keys = device.alloc(keys, &what)?;
-    let values = if c.shared { keys.clone() } else { device.alloc(values, &what)? };
-    Ok([keys, values])
 }
 
 /// Memory for the states of one kind, by layer.

@@ -1,7 +1,7 @@
 //! Loads and stores.
 
 use super::{Codegen, Reg, Result, Stop, Tile, not_expanded};
-use hrx_ir::tile::{BlockPart, Elem, Extent, Type, Value, View};
+use hrx_ir::tile::{Access, BlockPart, Elem, Extent, Type, Value, View};
 use inkwell::AddressSpace;
 use inkwell::types::BasicType;
 use inkwell::values::{BasicValue, IntValue, PointerValue};
@@ -10,12 +10,24 @@ use inkwell::values::{BasicValue, IntValue, PointerValue};
 /// short, so the processor's own prefetchers see too little of a stream.
 const PREFETCHED: u32 = 16;
 
+/// Bytes of a cache line. Where a view's axis but the first has a stride that is an argument, what is read in whole lines
+/// lies in pieces far from one another, each too short for the processor's prefetchers to follow it for long: the line of
+/// the next piece is asked for.
+const LINE: u32 = 64;
+
 /// Where one register of a tile lies in memory.
 enum Place<'c> {
     /// Its elements are neighbours from this address on.
     Run(PointerValue<'c>),
     /// Each element has an address of its own.
     Each(Vec<PointerValue<'c>>),
+}
+
+/// A cache, by LLVM's measure of how soon what is in it is wanted.
+#[derive(Clone, Copy)]
+enum Level {
+    Second = 2,
+    First = 3,
 }
 
 impl<'c> Codegen<'c, '_> {
@@ -94,7 +106,10 @@ impl<'c> Codegen<'c, '_> {
         for (row, place) in places.into_iter().enumerate() {
             let mask = masks.as_ref().map(|m| m[row]);
             out.push(match (place, mask) {
-                (Place::Run(p), None) => self.load_run(p, ty.elem, n)?,
+                (Place::Run(p), None) => {
+                    self.prefetch_next(view, p, ty)?;
+                    self.load_run(p, ty.elem, n)?
+                }
                 (Place::Run(p), Some(m)) if m.lanes() == 1 => {
                     self.guarded_load(m, ty, n, |g| g.load_run(p, ty.elem, n))?
                 }
@@ -188,12 +203,30 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// Asks for the cache line of an address that will be read soon. It may lie behind the end of the memory.
-    fn prefetch(&self, p: PointerValue<'c>) -> Result<()> {
+    fn prefetch(&self, p: PointerValue<'c>, to: Level) -> Result<()> {
         let i32t = self.cx.i32_type();
         let n = |n: u64| Reg::from(i32t.const_int(n, false));
         let ptr = self.cx.ptr_type(AddressSpace::default());
-        self.call_intrinsic("llvm.prefetch", &[ptr.as_basic_type_enum()], &[p.into(), n(0), n(3), n(1)])?;
+        self.call_intrinsic("llvm.prefetch", &[ptr.as_basic_type_enum()], &[p.into(), n(0), n(to as u64), n(1)])?;
         Ok(())
+    }
+
+    /// Asks for what a load of whole lines will read next, where that is far away.
+    fn prefetch_next(&self, view: View, p: PointerValue<'c>, ty: Type) -> Result<()> {
+        let data = &self.k.views[view];
+        let bytes = ty.shape.last() * ty.elem.bytes();
+        let far = data.strides.iter().skip(1).copied().find(|s| matches!(s, Extent::Param(_)));
+        let Some(stride) = far.filter(|_| bytes.is_multiple_of(LINE) && data.access == Access::In) else {
+            return Ok(());
+        };
+        let unit = self.cx.i64_type().const_int(u64::from(data.content.unit_bytes()), false);
+        let ahead = self.b.build_int_mul(self.extent(stride)?, unit, "")?;
+        let p = self.byte_index(p, ahead)?;
+        (0..bytes / LINE).try_for_each(|i| {
+            let line = self.byte_offset(p, u64::from(i * LINE))?;
+            // A piece and the next, of keys and of values, are more than the first cache holds.
+            self.prefetch(line, Level::Second)
+        })
     }
 
     /// Raw fields of a block for each of several rows.
@@ -216,7 +249,7 @@ impl<'c> Codegen<'c, '_> {
                 let p = self.byte_index(self.base(view), row)?;
                 let p = self.byte_index(p, block)?;
                 if ahead > 0 {
-                    self.prefetch(self.byte_offset(p, ahead)?)?;
+                    self.prefetch(self.byte_offset(p, ahead)?, Level::First)?;
                 }
                 self.load_run(self.byte_offset(p, u64::from(at))?, ty.elem, ty.shape.last())
             })

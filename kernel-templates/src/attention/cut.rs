@@ -2,6 +2,7 @@
 
 use super::{Attention, FAMILY};
 use crate::facts::{Output, TargetShape, TemplateError};
+use crate::slot::value_block;
 use hrx_ir::tile::Elem;
 
 /// How the work of an [`Attention`] is cut.
@@ -50,7 +51,14 @@ pub struct AttentionSizes {
     pub cache: Elem,
 }
 
-/// A cut for vectors. The result does not depend on `group`, `tokens`, `keys` and `depth`.
+impl AttentionSizes {
+    /// Whether a target stores a cache in panels. Keys that share their first elements with values are rows.
+    pub fn in_panels(shape: &TargetShape, shared: bool) -> bool {
+        shape.waves.is_none() && !shared
+    }
+}
+
+/// A cut for vectors. The result depends on `tile` and `panels` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AttentionTiling {
     /// Query heads of a program: divides heads / kv_heads.
@@ -63,24 +71,73 @@ pub struct AttentionTiling {
     pub keys: u32,
     /// Elements of a head whose weighted values are summed together: divides `value_dim`.
     pub depth: u32,
+    /// Whether the cache is stored in panels.
+    pub panels: bool,
+    /// Whether each part of a token's positions is a program of its own, whose results
+    /// [`AttentionJoin`](super::AttentionJoin) brings together. The result is the same.
+    pub parted: bool,
 }
 
 impl AttentionTiling {
-    /// A tiling for `group` = heads / kv_heads, for launches of about this many tokens.
-    pub fn choose(shape: &TargetShape, group: u32, value_dim: u32, tokens: u32) -> AttentionTiling {
+    /// A tiling for such heads, for launches of about this many tokens.
+    pub fn choose(shape: &TargetShape, a: &AttentionSizes, tokens: u32) -> AttentionTiling {
         let power = |n: u32| 1u32 << n.max(1).ilog2();
         // Registers for sums; the rest holds what is multiplied.
         let sums = (shape.registers * 3 / 4).max(1);
-        let lines = 8.min(sums);
-        let group = (1..=group.min(lines)).rev().find(|&g| group.is_multiple_of(g)).unwrap_or(1);
-        let tokens = power(tokens.min(lines / group));
-        let accumulator = super::LANES.div_ceil(shape.lanes.max(1));
-        let keys = power(sums / accumulator / (group * tokens)).min(4);
-        let room = sums * shape.lanes / (group * tokens);
+        let panels = AttentionSizes::in_panels(shape, a.shared);
+        let parted = tokens == 1;
+        let tile = if panels { 64 } else { 32 };
+        // Of a key's row a score has as many sums as there are lanes, which are brought together at the end. More lines than
+        // half of the registers are no gain: the more there are, the more of a tile is seen by some of them only.
+        let lines = if panels { (shape.registers / 2).max(1) } else { 8.min(sums) };
+        let of_line = local_bytes([a.head_dim, a.value_dim], tile);
+        // Numbers of lines are whole vectors, and views whole cache lines.
+        let lines = lines.min(((hrx_ir::tile::MAX_LOCAL_BYTES - 1024) / of_line) as u32).max(1);
+        let heads = a.heads / a.kv_heads;
+        let group = (1..=heads.min(lines)).rev().find(|&g| heads.is_multiple_of(g)).unwrap_or(1);
+        let tokens = tokens.min(lines / group);
+        let lines = group * tokens;
+        let accumulator = if panels { 1 } else { super::LANES.div_ceil(shape.lanes.max(1)) };
+        let keys = power(sums / accumulator / lines);
+        let keys = if panels { (keys * shape.lanes).clamp(1, tile) } else { keys.min(4) };
+        let room = sums * shape.lanes / lines;
         let depth =
-            [64, 32, 16, 8].into_iter().find(|&d| d <= room && value_dim.is_multiple_of(d)).unwrap_or(super::LANES);
-        AttentionTiling { group, tokens, tile: 32, keys, depth }
+            [64, 32, 16, 8].into_iter().find(|&d| d <= room && a.value_dim.is_multiple_of(d)).unwrap_or(super::LANES);
+        AttentionTiling { group, tokens, tile, keys, depth, panels, parted }
     }
+
+    /// How many programs share the positions of a token.
+    pub(super) fn parts(&self) -> u32 {
+        if self.parted { super::parts::PARTS } else { 1 }
+    }
+
+    /// Why such attention can't be cut so.
+    fn refused(&self, a: &Attention) -> Option<&'static str> {
+        let divides = self.group > 0 && self.group <= 64 && (a.heads / a.kv_heads).is_multiple_of(self.group);
+        let rules = [
+            (divides, "group divides the heads that share one of the cache"),
+            ((1..=64).contains(&self.tokens), "tokens and group are 1 to 64"),
+            ([8, 16, 32, 64].contains(&self.tile), "tile is 8, 16, 32 or 64"),
+            (self.keys > 0 && self.tile.is_multiple_of(self.keys), "keys divides tile"),
+            (self.depth > 0 && a.value_dim.is_multiple_of(self.depth), "depth divides value_dim"),
+            (
+                !self.panels || value_block(a.value_dim).is_multiple_of(self.depth),
+                "depth divides a panel's rows of value_dim elements",
+            ),
+            (!(self.panels && a.shared), "values in keys want keys in rows"),
+            (!self.parted || self.tokens == 1, "parts are those of one token"),
+            (
+                !self.parted || (!a.sinks && a.output == Output::F32),
+                "sinks, and results other than f32, are the affair of what joins parts",
+            ),
+        ];
+        rules.into_iter().find(|(ok, _)| !ok).map(|(_, reason)| reason)
+    }
+}
+
+/// Bytes of a line's local memory: its query, sums of a part and of all, a tile's scores, and eight numbers.
+fn local_bytes([key, value]: [u32; 2], tile: u32) -> u64 {
+    4 * u64::from(key + 2 * value + tile + 8)
 }
 
 /// A cut for waves: a program has one token, the queries of some heads that share one of the cache, and all positions or
@@ -235,7 +292,7 @@ impl AttentionCut {
     /// The cut for launches of about this many tokens.
     pub fn choose(shape: &TargetShape, a: &AttentionSizes, tokens: u32) -> AttentionCut {
         if shape.waves.is_none() {
-            return AttentionTiling::choose(shape, a.heads / a.kv_heads, a.value_dim, tokens).into();
+            return AttentionTiling::choose(shape, a, tokens).into();
         }
         let tile = match tokens {
             1 => TileAttention::choose_parts(shape, a),
@@ -251,7 +308,7 @@ impl AttentionCut {
     /// How many programs share the positions of a token.
     pub fn parts(&self) -> u32 {
         match self {
-            AttentionCut::Vectors(_) => 1,
+            AttentionCut::Vectors(t) => t.parts(),
             AttentionCut::Waves(t) => t.parts,
             AttentionCut::Tile(t) => t.parts,
         }
@@ -262,11 +319,8 @@ impl AttentionCut {
         let shares = |group: u32| group > 0 && group <= 64 && (a.heads / a.kv_heads).is_multiple_of(group);
         match self {
             AttentionCut::Vectors(t) => {
-                unless(shares(t.group), "group divides the heads that share one of the cache")?;
-                unless((1..=64).contains(&t.tokens), "tokens and group are 1 to 64")?;
-                unless([8, 16, 32, 64].contains(&t.tile), "tile is 8, 16, 32 or 64")?;
-                unless(t.keys > 0 && t.tile.is_multiple_of(t.keys), "keys divides tile")?;
-                unless(t.depth > 0 && a.value_dim.is_multiple_of(t.depth), "depth divides value_dim")
+                let refused = t.refused(a);
+                unless(refused.is_none(), refused.unwrap_or_default())
             }
             AttentionCut::Waves(t) => {
                 unless(shares(t.group), "group divides the heads that share one of the cache")?;
@@ -288,7 +342,11 @@ impl AttentionCut {
 
     pub(super) fn tag(&self) -> String {
         match self {
-            AttentionCut::Vectors(t) => format!("_g{}t{}_s{}k{}v{}", t.group, t.tokens, t.tile, t.keys, t.depth),
+            AttentionCut::Vectors(t) => {
+                let panels = if t.panels { "p" } else { "" };
+                let parted = if t.parted { "_parts" } else { "" };
+                format!("_g{}t{}_s{}k{}{panels}v{}{parted}", t.group, t.tokens, t.tile, t.keys, t.depth)
+            }
             AttentionCut::Waves(t) => {
                 let parts = if t.parts == 1 { String::new() } else { format!("x{}", t.parts) };
                 format!("_g{}p{}w{}{parts}", t.group, t.positions, t.waves)

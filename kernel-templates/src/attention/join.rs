@@ -1,15 +1,17 @@
 //! What the parts of a token's positions come to.
 
 use super::cut::JOINED;
-use super::{Attention, part_views, with_sink};
+use super::parts::Sums;
+use super::{Attention, AttentionCut, part_views, with_sink};
 use crate::Template;
 use crate::emit::times;
 use crate::facts::{Output, TargetShape, TemplateError};
-use crate::row::{RowSink, check_output};
+use crate::row::{PIECE, RowSink, check_output};
 use crate::slot::{Interface, Signature, Slot, declare, signature_of};
-use hrx_ir::tile::{Access, Builder, Elem, GridExpr, Kernel, ReduceOp, UnaryOp, Value, View};
+use hrx_ir::tile::{Access, Builder, CmpOp, Elem, GridExpr, Kernel, ReduceOp, UnaryOp, Value, View};
 
-/// Brings together what an [`Attention`] whose positions are cut into parts has written.
+/// Brings together what an [`Attention`] whose positions are cut into parts has written: all at once, or, of a cut for
+/// vectors, in order, as a program that has all parts does.
 ///
 /// Slots: NTokens; PartSums `f32 [T, heads * parts, value_dim]`; PartTotals `f32 [T, heads * parts, 2]`; with `sinks` Sinks
 /// `f32 [heads]`; Out `f32 [T, heads * value_dim]`, or OutCodes and OutScales. One program a token and head.
@@ -21,6 +23,8 @@ pub struct AttentionJoin {
     pub value_dim: u32,
     /// Parts of a token's positions: a power of two.
     pub parts: u32,
+    /// Whether they are added in order. Sums of a part whose total is 0 are not read.
+    pub in_order: bool,
     /// Whether heads have sinks.
     pub sinks: bool,
     /// The form of the result.
@@ -46,6 +50,7 @@ impl AttentionJoin {
             heads: attention.heads,
             value_dim: attention.value_dim,
             parts: attention.tiling.parts(),
+            in_order: matches!(attention.tiling, AttentionCut::Vectors(_)),
             sinks,
             output,
             waves: (128 / shape.lanes).max(1),
@@ -64,13 +69,42 @@ impl AttentionJoin {
             out: RowSink::declare(i, self.output, t, self.heads.saturating_mul(self.value_dim)),
         }
     }
+
+    /// The parts of a head, from a row on, added in order.
+    fn added(&self, b: &mut Builder, a: &Args, [token, row]: [Value; 2]) -> Sums {
+        let (zero, one, parts) = (b.index(0), b.index(1), b.index(self.parts.into()));
+        let sums = Sums::new(b, 1, self.value_dim);
+        sums.clear(b, 1, self.value_dim);
+        b.for_loop([zero, parts, one], &[], |b, part, _| {
+            let row = b.add(row, part);
+            let [largest, total] = [zero, one].map(|which| {
+                let v = b.load(a.totals, &[token, row, which], &[1, 1, 1], None);
+                b.reshape(v, &[1, 1])
+            });
+            let nothing = b.float(0.0, &[1, 1]);
+            let any = b.cmp(CmpOp::Gt, total, nothing);
+            let any = b.convert(any, Elem::I32);
+            let any = b.reshape(any, &[]);
+            b.for_loop([zero, any, one], &[], |b, _, _| {
+                sums.add(b, zero, self.value_dim, [largest, total], |b, at, mask| {
+                    let mask = mask.map(|m| b.reshape(m, &[1, 1, PIECE]));
+                    let sum = b.load(a.sums, &[token, row, at], &[1, 1, PIECE], mask);
+                    b.reshape(sum, &[1, PIECE])
+                });
+                vec![]
+            });
+            vec![]
+        });
+        sums
+    }
 }
 
 impl Template for AttentionJoin {
     fn name(&self) -> String {
         let sinks = if self.sinks { "_sinks" } else { "" };
         let (h, d, output) = (self.heads, self.value_dim, self.output.tag());
-        format!("{FAMILY}_h{h}_d{d}_x{}w{}{sinks}{output}", self.parts, self.waves)
+        let order = if self.in_order { "_in_order" } else { "" };
+        format!("{FAMILY}_h{h}_d{d}_x{}w{}{order}{sinks}{output}", self.parts, self.waves)
     }
 
     fn signature(&self) -> Signature {
@@ -80,7 +114,8 @@ impl Template for AttentionJoin {
     fn kernel(&self) -> Result<Kernel, TemplateError> {
         let unless = |ok, fact: String, reason| TemplateError::unless(ok, FAMILY, fact, reason);
         let size = format!("{} parts of {}", self.parts, self.value_dim);
-        let fits = self.parts.is_power_of_two() && self.parts.saturating_mul(self.value_dim) <= JOINED;
+        let at_once = if self.in_order { 1 } else { self.parts };
+        let fits = self.parts.is_power_of_two() && at_once.saturating_mul(self.value_dim) <= JOINED;
         unless(fits && self.value_dim > 0, size, "a head's parts are a power of two, and 1 to 8192 elements")?;
         unless((1..=4096).contains(&self.heads), format!("{} heads", self.heads), "a row has 1 to 4096 heads")?;
         let waves = (1..=16).contains(&self.waves) && self.waves.is_power_of_two();
@@ -94,6 +129,13 @@ impl Template for AttentionJoin {
         let (head, token, zero, one) = (b.program_id(0), b.program_id(1), b.index(0), b.index(1));
         let (parts, d) = (self.parts, self.value_dim);
         let row = times(&mut b, head, parts);
+        let sink = a.sinks.map(|sinks| b.load(sinks, &[zero, head], &[1, 1], None));
+        let col = times(&mut b, head, d);
+        if self.in_order {
+            let sums = self.added(&mut b, &a, [token, row]);
+            sums.finish(&mut b, zero, d, sink, (a.out, [token, col], self.heads * d));
+            return Ok(b.finish());
+        }
         let [largest, total] = [zero, one].map(|which| {
             let v = b.load(a.totals, &[token, row, which], &[1, parts, 1], None);
             b.reshape(v, &[parts, 1])
@@ -107,8 +149,7 @@ impl Template for AttentionJoin {
         let mut total = b.reduce(ReduceOp::Sum, totals, 0);
         let sums = b.mul(sums, factor);
         let sum = b.reduce(ReduceOp::Sum, sums, 0);
-        let shrink = a.sinks.map(|sinks| {
-            let sink = b.load(sinks, &[zero, head], &[1, 1], None);
+        let shrink = sink.map(|sink| {
             let [shrink, with] = with_sink(&mut b, top, total, sink);
             total = with;
             shrink
@@ -119,7 +160,6 @@ impl Template for AttentionJoin {
             inverse = b.mul(inverse, shrink);
         }
         let y = b.mul(sum, inverse);
-        let col = times(&mut b, head, d);
         a.out.store(&mut b, [token, col], y, None, self.heads * d);
         Ok(b.finish())
     }

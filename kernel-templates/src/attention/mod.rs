@@ -3,9 +3,11 @@
 
 mod cut;
 mod join;
+mod parts;
 mod tile;
 mod vectors;
 mod waves;
+mod weigh;
 
 pub use cut::{AttentionCut, AttentionSizes, AttentionTiling, TileAttention, WaveAttention};
 pub use join::AttentionJoin;
@@ -14,7 +16,7 @@ use crate::Template;
 use crate::emit::load_index;
 use crate::facts::{Output, Real, TemplateError};
 use crate::row::{RowSink, check_output};
-use crate::slot::{Interface, Signature, Slot, declare, signature_of};
+use crate::slot::{Interface, PANEL, Signature, Slot, declare, signature_of, value_block};
 use hrx_ir::tile::{Access, Builder, Elem, Extent, Kernel, UnaryOp, Value, View};
 
 /// Attention with grouped queries, causal by position.
@@ -29,7 +31,8 @@ use hrx_ir::tile::{Access, Builder, Elem, Extent, Kernel, UnaryOp, Value, View};
 ///
 /// Slots: NTokens; NCtx (a multiple of 64); HeadStride; for values of another size than keys ValueStride; Positions
 /// `i32 [T]`, each below NCtx, and with a [`TileAttention`] none below the one before; with `sequences` Firsts `i32 [T]`; X: the queries `f32 [T, heads * head_dim]`; KeyCache `[kv_heads, NCtx, head_dim]`; ValueCache
-/// `[kv_heads, NCtx, value_dim]`, where values are not the first elements of keys; both finite everywhere; with `sinks`
+/// `[kv_heads, NCtx, value_dim]`, where values are not the first elements of keys; where a cut for vectors has panels,
+/// PanelStride instead of the other strides, and both caches in panels; both finite everywhere; with `sinks`
 /// Sinks `f32 [heads]`; Out `f32 [T, heads * value_dim]`, or OutCodes and OutScales. Where positions are cut into parts,
 /// instead of Out: PartSums `f32 [T, heads * parts, value_dim]`, each part's sums of weighed values, and PartTotals
 /// `f32 [T, heads * parts, 2]`, its largest score and its total.
@@ -141,8 +144,10 @@ impl Attention {
 
     fn declare(&self, i: &mut Interface) -> Args {
         let n_tokens = i.index(Slot::NTokens);
-        let (n_ctx, stride) = (i.index(Slot::NCtx), i.index(Slot::HeadStride));
-        let own = !self.shared && self.value_dim != self.head_dim;
+        let panels = matches!(&self.tiling, AttentionCut::Vectors(t) if t.panels);
+        let stride = if panels { Slot::PanelStride } else { Slot::HeadStride };
+        let (n_ctx, stride) = (i.index(Slot::NCtx), i.index(stride));
+        let own = !self.shared && self.value_dim != self.head_dim && !panels;
         let value_stride = if own { i.index(Slot::ValueStride) } else { stride };
         let t = n_tokens.into();
         let heads = self.kv_heads;
@@ -150,9 +155,16 @@ impl Attention {
         let positions = i.view(Slot::Positions, Elem::I32, &[t], Access::In);
         let firsts = self.sequences.then(|| i.view(Slot::Firsts, Elem::I32, &[t], Access::In));
         let queries = i.view(Slot::X, Elem::F32, &[t, self.heads.into(), key.into()], Access::In);
-        let keys = i.cache(Slot::KeyCache, self.cache, [heads, key, key], [n_ctx, stride], Access::In);
+        let keys = match panels {
+            true => i.panels(Slot::KeyCache, self.cache, [heads, key, PANEL], [n_ctx, stride], Access::In),
+            false => i.cache(Slot::KeyCache, self.cache, [heads, key, key], [n_ctx, stride], Access::In),
+        };
         let values = match self.shared {
             true => keys,
+            false if panels => {
+                let dims = [heads, value, value_block(value)];
+                i.panels(Slot::ValueCache, self.cache, dims, [n_ctx, stride], Access::In)
+            }
             false => i.cache(Slot::ValueCache, self.cache, [heads, value, value], [n_ctx, value_stride], Access::In),
         };
         Args {

@@ -7,7 +7,9 @@ use hrx_templates::{
 };
 use proptest::prelude::*;
 
-const TILING: AttentionTiling = AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16 };
+const TILING: AttentionTiling =
+    AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16, panels: false, parted: false };
+const PANELS: AttentionTiling = AttentionTiling { panels: true, ..TILING };
 
 const BASE: Attention = Attention {
     heads: 4,
@@ -27,6 +29,48 @@ const BASE: Attention = Attention {
 
 const N_CTX: usize = 128;
 
+/// Elements from one panel of a cache to the next, if each head's are so many: more than there are, as other layers' are
+/// there too.
+fn panel_stride(heads: usize, d: usize) -> usize {
+    64 * heads * d + 32
+}
+
+/// A cache of rows `[heads, n_ctx, d]` in panels: of 64 positions, in which rows of keys are 64 positions, and rows of
+/// values a block of elements.
+fn in_panels(cache: &[f64], [heads, d]: [usize; 2], stride: usize, keys: bool) -> Vec<f64> {
+    let n_ctx = cache.len() / heads / d;
+    let block = [64, 32, 16, 8].into_iter().find(|b| d % b == 0).expect("heads are multiples of 8");
+    let mut out = vec![77.0; n_ctx / 64 * stride];
+    for (i, &v) in cache.iter().enumerate() {
+        let (head, position, element) = (i / d / n_ctx, i / d % n_ctx, i % d);
+        let (panel, place) = (position / 64, position % 64);
+        let within = match keys {
+            true => element * 64 + place,
+            false => (element / block * 64 + place) * block + element % block,
+        };
+        out[panel * stride + head * 64 * d + within] = v;
+    }
+    out
+}
+
+/// The arguments with caches as the cut has them.
+fn as_stored(a: &Attention, mut args: Vec<(Slot, Data)>) -> Vec<(Slot, Data)> {
+    if !matches!(&a.tiling, AttentionCut::Vectors(t) if t.panels) {
+        return args;
+    }
+    let heads = a.kv_heads as usize;
+    let dims = [a.head_dim as usize, a.value_dim as usize];
+    let stride = panel_stride(heads, dims[0].max(dims[1]));
+    for (slot, data) in &mut args {
+        let keys = *slot == Slot::KeyCache;
+        if let (Slot::KeyCache | Slot::ValueCache, Data::Elems(_, v)) = (*slot, data) {
+            *v = in_panels(v, [heads, if keys { dims[0] } else { dims[1] }], stride, keys);
+        }
+    }
+    args.push((Slot::PanelStride, Data::Scalar(stride as i32)));
+    args
+}
+
 /// Inputs for tokens at these positions, over caches filled up to the last of them and zero behind.
 fn case(a: &Attention, positions: &[i32], seed: u64) -> (Vec<(Slot, Data)>, Vec<f64>) {
     let mut r = Random::new(seed);
@@ -34,9 +78,10 @@ fn case(a: &Attention, positions: &[i32], seed: u64) -> (Vec<(Slot, Data)>, Vec<
     let dv = a.value_dim as usize;
     let q: Vec<f64> = r.f32s(t * h * d).iter().map(|v| rounded(Elem::F32, 3.0 * v)).collect();
     let end = *positions.iter().max().expect("some tokens") as usize + 1;
+    let n_ctx = N_CTX.max(end.next_multiple_of(64));
     let mut cache = |d: usize| {
-        let mut c = r.values(a.cache, hk * N_CTX * d);
-        c.chunks_mut(N_CTX * d).for_each(|head| head[end * d..].fill(0.0));
+        let mut c = r.values(a.cache, hk * n_ctx * d);
+        c.chunks_mut(n_ctx * d).for_each(|head| head[end * d..].fill(0.0));
         c
     };
     let (keys, values) = (cache(d), cache(dv));
@@ -45,7 +90,7 @@ fn case(a: &Attention, positions: &[i32], seed: u64) -> (Vec<(Slot, Data)>, Vec<
     for (t, &p) in positions.iter().enumerate() {
         for head in 0..h {
             let q = &q[(t * h + head) * d..][..d];
-            let kv = head / (h / hk) * N_CTX;
+            let kv = head / (h / hk) * n_ctx;
             let first = a.window.map_or(0, |w| (p + 1 - w as i32).max(0)) as usize;
             let line = |c: &[f64], j: usize, d: usize| c[(kv + j) * d..][..d].to_vec();
             let scores: Vec<f64> = (first..=p as usize)
@@ -68,9 +113,9 @@ fn case(a: &Attention, positions: &[i32], seed: u64) -> (Vec<(Slot, Data)>, Vec<
     }
     let mut args = vec![
         (Slot::NTokens, Data::Scalar(t as i32)),
-        (Slot::NCtx, Data::Scalar(N_CTX as i32)),
-        (Slot::HeadStride, Data::Scalar((N_CTX * d) as i32)),
-        (Slot::ValueStride, Data::Scalar((N_CTX * dv) as i32)),
+        (Slot::NCtx, Data::Scalar(n_ctx as i32)),
+        (Slot::HeadStride, Data::Scalar((n_ctx * d) as i32)),
+        (Slot::ValueStride, Data::Scalar((n_ctx * dv) as i32)),
         (Slot::Sinks, f32s(&sinks)),
         (Slot::Positions, i32s(positions)),
         (Slot::X, f32s(&q)),
@@ -81,18 +126,29 @@ fn case(a: &Attention, positions: &[i32], seed: u64) -> (Vec<(Slot, Data)>, Vec<
     (args, want)
 }
 
+fn sizes(a: &Attention) -> AttentionSizes {
+    let &Attention { heads, kv_heads, head_dim, value_dim, shared, cache, .. } = a;
+    AttentionSizes { heads, kv_heads, head_dim, value_dim, shared, cache }
+}
+
 /// Launches attention, and what joins its parts where it has them.
 fn attend(a: &Attention, args: &[(Slot, Data)], options: &Options) -> Done {
     let parts = a.tiling.parts();
+    let args = as_stored(a, args.to_vec());
     if parts == 1 {
-        return launch(a, args, options);
+        return launch(a, &args, options);
     }
     let Some((_, Data::Elems(_, q))) = args.iter().find(|(s, _)| *s == Slot::X) else { panic!("no queries") };
     let rows = q.len() / a.head_dim as usize * parts as usize;
     let part = Attention { sinks: false, output: Output::F32, ..a.clone() };
-    let mut args = args.to_vec();
-    args.push((Slot::PartSums, Data::Room(Elem::F32, rows * a.value_dim as usize)));
-    args.push((Slot::PartTotals, Data::Room(Elem::F32, rows * 2)));
+    let mut args = args;
+    // Of a part of which nothing is seen a cut for vectors writes its total alone.
+    let room = |n| match a.tiling {
+        AttentionCut::Vectors(_) => Data::Elems(Elem::F32, vec![f64::NAN; n]),
+        _ => Data::Room(Elem::F32, n),
+    };
+    args.push((Slot::PartSums, room(rows * a.value_dim as usize)));
+    args.push((Slot::PartTotals, room(rows * 2)));
     let done = launch(&part, &args, options);
     let join = AttentionJoin::of(&part, &waves_shape(32), a.sinks, a.output);
     let written = [Slot::PartSums, Slot::PartTotals];
@@ -108,39 +164,81 @@ fn check_attention(a: &Attention, positions: &[i32], seed: u64) {
     }
 }
 
+/// Cuts for vectors with keys in rows and in panels, and with parts as programs.
+fn of_vectors(t: AttentionTiling) -> [AttentionTiling; 4] {
+    let [rows, panels] = [false, true].map(|panels| AttentionTiling { panels, ..t });
+    let parted = |t| AttentionTiling { parted: true, tokens: 1, ..t };
+    [rows, panels, parted(rows), parted(panels)]
+}
+
 #[test]
 fn one_token_sees_all_up_to_its_position() {
-    for position in [0, 6, 7, 8, 15, 16, 100, 127] {
-        check_attention(&BASE, &[position], 1);
+    for tiling in of_vectors(TILING) {
+        for position in [0, 6, 7, 8, 15, 16, 100, 127] {
+            check_attention(&Attention { tiling: tiling.into(), ..BASE }, &[position], 1);
+        }
     }
 }
 
 #[test]
 fn prefill_is_causal_in_any_order() {
-    let tiling = AttentionTiling { tokens: 4, ..TILING };
-    check_attention(&Attention { tiling: tiling.into(), ..BASE }, &[0, 1, 2, 3, 4], 2);
-    check_attention(&Attention { tiling: tiling.into(), ..BASE }, &[70, 3, 41, 40, 127, 0], 3);
+    for t in [TILING, PANELS] {
+        let tiling = AttentionTiling { tokens: 4, ..t };
+        check_attention(&Attention { tiling: tiling.into(), ..BASE }, &[0, 1, 2, 3, 4], 2);
+        check_attention(&Attention { tiling: tiling.into(), ..BASE }, &[70, 3, 41, 40, 127, 0], 3);
+        check_attention(
+            &Attention { tiling: AttentionTiling { tile: 64, keys: 32, ..tiling }.into(), ..BASE },
+            &[70, 3],
+            3,
+        );
+    }
 }
 
 #[test]
 fn windows_end_at_any_place_of_a_tile() {
-    for window in [1, 7, 8, 9, 20] {
-        let a = Attention { window: Some(window), ..BASE };
-        for position in [0, 7, 8, 19, 20, 27, 28, 127] {
-            check_attention(&a, &[position], 4);
+    for t in of_vectors(TILING) {
+        for window in [1, 7, 8, 9, 20] {
+            let a = Attention { window: Some(window), tiling: t.into(), ..BASE };
+            for position in [0, 7, 8, 19, 20, 27, 28, 127] {
+                check_attention(&a, &[position], 4);
+            }
+            let tiling = AttentionTiling { tokens: if t.parted { 1 } else { 3 }, ..t };
+            check_attention(&Attention { tiling: tiling.into(), ..a }, &[0, 127, 60, 8], 5);
         }
-        let tiling = AttentionTiling { tokens: 3, ..TILING };
-        check_attention(&Attention { tiling: tiling.into(), ..a }, &[0, 127, 60, 8], 5);
+    }
+}
+
+/// Parts end at 512, 1024, … 4096, 5120: those of a token, all by one program or each by its own, come to the same bits,
+/// also where a window begins behind some of them, and are right.
+#[test]
+fn parts_of_vectors_come_to_the_same_bits() {
+    let small = Attention { heads: 2, kv_heads: 1, head_dim: 8, value_dim: 8, ..BASE };
+    let tiling = AttentionTiling { tile: 64, keys: 32, depth: 8, ..TILING };
+    let kinds = [
+        (small.clone(), vec![511, 512, 1030]),
+        (Attention { window: Some(600), sinks: true, ..small.clone() }, vec![1300]),
+        (Attention { value_dim: 40, head_dim: 24, output: Output::F32, ..small.clone() }, vec![700]),
+        (small.clone(), vec![5200]),
+    ];
+    for (a, positions) in kinds {
+        for t in [tiling, AttentionTiling { panels: true, ..tiling }] {
+            let of = |t: AttentionTiling| Attention { tiling: t.into(), ..a.clone() };
+            check_attention(&of(t), &positions, 70);
+            let (args, _) = case(&of(t), &positions, 71);
+            let run = |t| attend(&of(t), &args, &Options::exact()).elems(Slot::Out);
+            let one = run(t);
+            assert_eq!(one, run(AttentionTiling { parted: true, ..t }), "{}", of(t).name());
+            assert_eq!(one, run(AttentionTiling { parted: true, group: 1, keys: 8, ..t }), "{}", of(t).name());
+            assert_eq!(one, run(AttentionTiling { tokens: 2, ..t }), "{}", of(t).name());
+        }
     }
 }
 
 #[test]
 fn heads_groups_caches_and_caps_of_all_kinds() {
     let shape = TargetShape::vectors(8, 16);
-    let tiled = |a: Attention, tokens| {
-        let tiling = AttentionTiling::choose(&shape, a.heads / a.kv_heads, a.head_dim, tokens);
-        Attention { tiling: tiling.into(), ..a }
-    };
+    let tiled =
+        |a: Attention, tokens| Attention { tiling: AttentionTiling::choose(&shape, &sizes(&a), tokens).into(), ..a };
     let wide = Attention { heads: 4, kv_heads: 1, head_dim: 256, value_dim: 256, cache: Elem::F32, ..BASE };
     check_attention(&tiled(wide, 1), &[50], 6);
     let single = Attention { heads: 3, kv_heads: 3, head_dim: 24, value_dim: 24, cache: Elem::BF16, ..BASE };
@@ -169,15 +267,19 @@ fn large_scores_neither_overflow_nor_vanish() {
 #[test]
 fn tilings_are_chosen_within_the_registers() {
     for (lanes, registers) in [(4, 16), (8, 16), (16, 32), (1, 2)] {
-        for (group, head_dim, tokens) in [(1, 64, 1), (3, 64, 512), (4, 256, 64), (7, 128, 2), (16, 80, 8), (12, 8, 1)]
+        for (group, head_dim, tokens) in
+            [(1, 64, 1), (3, 64, 512), (4, 256, 64), (7, 128, 2), (16, 80, 8), (12, 8, 1), (16, 1024, 64)]
         {
-            let shape = TargetShape::vectors(lanes, registers);
-            let tiling = AttentionTiling::choose(&shape, group, head_dim, tokens);
-            let a =
-                Attention { heads: group, kv_heads: 1, head_dim, value_dim: head_dim, tiling: tiling.into(), ..BASE };
-            a.kernel().expect("a chosen tiling is supported");
-            let lines = tiling.group * tiling.tokens;
-            assert!(tiling.depth == 8 || lines * tiling.depth <= registers * lanes, "{tiling:?} for {shape:?}");
+            for shared in [false, true] {
+                let shape = TargetShape::vectors(lanes, registers);
+                let a = Attention { heads: group, kv_heads: 1, head_dim, value_dim: head_dim, shared, ..BASE };
+                let tiling = AttentionTiling::choose(&shape, &sizes(&a), tokens);
+                let a = Attention { tiling: tiling.into(), ..a };
+                let kernel = a.kernel().expect("a chosen tiling is supported");
+                hrx_ir::tile::verify(&kernel).expect("it has room");
+                let lines = tiling.group * tiling.tokens;
+                assert!(tiling.depth == 8 || lines * tiling.depth <= registers * lanes, "{tiling:?} for {shape:?}");
+            }
         }
     }
 }
@@ -189,11 +291,15 @@ proptest! {
     fn tilings_and_batches_change_no_bit(
         positions in prop::collection::vec(0i32..128, 1..6), window in prop::option::of(1u32..40),
         group_log in 0u32..2, tokens in 1u32..5, keys_log in 0u32..4, depth_log in 3u32..5, seed in 0u64..1000,
+        panels: bool, parted: bool,
     ) {
-        let one = Attention { window, tiling: AttentionTiling { group: 1, keys: 1, depth: 8, ..TILING }.into(), ..BASE };
-        let tiling = AttentionTiling { group: 1 << group_log, tokens, keys: 1 << keys_log, depth: 1 << depth_log, tile: 8 };
+        let base = AttentionTiling { panels, ..TILING };
+        let one = Attention { window, tiling: AttentionTiling { group: 1, keys: 1, depth: 8, ..base }.into(), ..BASE };
+        let tokens = if parted { 1 } else { tokens };
+        let tiling =
+            AttentionTiling { group: 1 << group_log, tokens, keys: 1 << keys_log, depth: 1 << depth_log, parted, ..base };
         let (args, _) = case(&one, &positions, seed);
-        let run = |a: &Attention| launch(a, &args, &Options::exact()).elems(Slot::Out);
+        let run = |a: &Attention| attend(a, &args, &Options::exact()).elems(Slot::Out);
         prop_assert_eq!(run(&one), run(&Attention { tiling: tiling.into(), ..one.clone() }));
     }
 }
@@ -258,10 +364,11 @@ fn chosen_cuts_of_waves_are_supported() {
 }
 
 /// Cuts for vectors and for waves of an attention.
-fn cuts(a: &Attention) -> [Attention; 2] {
-    let vectors = AttentionTiling { depth: 8, ..TILING }.into();
+fn cuts(a: &Attention) -> Vec<Attention> {
+    let vectors = of_vectors(AttentionTiling { depth: 8, ..TILING });
+    let vectors = vectors.into_iter().filter(|t| !(t.panels && a.shared)).map(AttentionCut::from);
     let waves = WaveAttention { group: 1, positions: 8, waves: 1, parts: 1 }.into();
-    [vectors, waves].map(|tiling| Attention { tiling, ..a.clone() })
+    vectors.chain([waves]).map(|tiling| Attention { tiling, ..a.clone() }).collect()
 }
 
 #[test]
@@ -397,7 +504,8 @@ fn sequences_of_a_cache_do_not_see_each_other() {
     let positions: Vec<i32> = (9..25).collect();
     let wave = |parts| WaveAttention { group: 2, positions: 8, waves: 1, parts }.into();
     let tile = TileAttention { group: 2, tokens: 8, keys: 16, waves: 1, turned: false, parts: 1 }.into();
-    for tiling in [TILING.into(), wave(1), wave(4), tile] {
+    let [rows, panels, parted_rows, parted] = of_vectors(TILING).map(AttentionCut::from);
+    for tiling in [rows, panels, parted_rows, parted, wave(1), wave(4), tile] {
         for window in [None, Some(3), Some(13)] {
             let alone = Attention { window, tiling, ..BASE };
             let (args, _) = case(&alone, &positions, 50);

@@ -56,7 +56,7 @@ fn every_refusal_names_the_fact() {
     says(refused(Rope { n_rot: 3, ..rope.clone() }), "n_rot = 3");
     says(refused(Rope { rotation: Rotation::None, ..rope.clone() }), "n_rot = 16");
     says(refused(Rope { output: RopeOutput::Cache(Elem::I8), ..rope }), "cache of i8");
-    let cut = AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16 };
+    let cut = AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16, panels: false, parted: false };
     let attention = Attention {
         value_dim: 16,
         shared: false,
@@ -77,7 +77,16 @@ fn every_refusal_names_the_fact() {
     says(refused(Attention { shared: true, value_dim: 32, ..attention.clone() }), "values of 32 in keys of 16");
     says(refused(Attention { window: Some(0), ..attention.clone() }), "window = 0");
     says(refused(Attention { output: Output::Q8, ..attention.clone() }), "Q8 output of 16");
-    says(refused(Attention { tiling: AttentionTiling { tile: 12, ..cut }.into(), ..attention }), "tile: 12");
+    for (bad, what) in [
+        (AttentionTiling { tile: 12, ..cut }, "tile: 12"),
+        (AttentionTiling { parted: true, tokens: 2, ..cut }, "one token"),
+    ] {
+        says(refused(Attention { tiling: bad.into(), ..attention.clone() }), what);
+    }
+    let panels = AttentionTiling { panels: true, ..cut };
+    says(refused(Attention { shared: true, tiling: panels.into(), ..attention.clone() }), "keys in rows");
+    let parted = AttentionTiling { parted: true, ..cut };
+    says(refused(Attention { sinks: true, tiling: parted.into(), ..attention }), "joins parts");
 }
 
 #[test]

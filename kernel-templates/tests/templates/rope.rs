@@ -32,7 +32,7 @@ fn reference(p: &Rope, x: &[f64], w: &[f64], positions: &[i32]) -> (Vec<f64>, Ve
 
 fn check_rope(p: &Rope, positions: &[i32], seed: u64) {
     let mut r = Random::new(seed);
-    let (t, h, d, n_ctx) = (positions.len(), p.heads as usize, p.head_dim as usize, 64);
+    let (t, h, d, n_ctx) = (positions.len(), p.heads as usize, p.head_dim as usize, 128);
     let (x, w) = (r.f32s(t * h * d), r.f32s(d));
     let (want, cos, sin) = reference(p, &x, &w, positions);
     let mut args = vec![
@@ -46,26 +46,50 @@ fn check_rope(p: &Rope, positions: &[i32], seed: u64) {
         (Slot::Positions, i32s(positions)),
     ];
     let n_ctx = n_ctx as usize;
+    // Other layers' are between a panel and the next.
+    let stride = 64 * h * d + 32;
+    args.push((Slot::PanelStride, Data::Scalar(stride as i32)));
     match p.output {
         RopeOutput::F32 => args.push((Slot::Out, Data::Room(Elem::F32, x.len()))),
         // What lies in the cache before must stay, so it holds something.
         RopeOutput::Cache(e) => args.push((Slot::Cache, Data::Elems(e, vec![7.0; h * n_ctx * d]))),
+        RopeOutput::KeyPanels(e) | RopeOutput::ValuePanels(e) => {
+            args.push((Slot::Cache, Data::Elems(e, vec![7.0; stride * n_ctx / 64])))
+        }
     }
     let done = launch(p, &args, &Options::default());
-    let RopeOutput::Cache(elem) = p.output else {
-        return check(&p.name(), &done.elems(Slot::Out), &want, 1e-6);
+    let block = [64, 32, 16, 8].into_iter().find(|b| d % b == 0).unwrap_or(1);
+    // Where an element of a head at a position is.
+    type Place = Box<dyn Fn(usize, usize, usize) -> usize>;
+    let panel = move |head, position| position / 64 * stride + head * 64 * d;
+    let (elem, place, len): (Elem, Place, usize) = match p.output {
+        RopeOutput::F32 => return check(&p.name(), &done.elems(Slot::Out), &want, 1e-6),
+        RopeOutput::Cache(e) => {
+            (e, Box::new(move |head, position, i| (head * n_ctx + position) * d + i), h * n_ctx * d)
+        }
+        RopeOutput::KeyPanels(e) => {
+            (e, Box::new(move |head, position, i| panel(head, position) + i * 64 + position % 64), stride * n_ctx / 64)
+        }
+        RopeOutput::ValuePanels(e) => {
+            let row = move |position, i| i / block * 64 + position % 64;
+            (
+                e,
+                Box::new(move |h, position, i| panel(h, position) + row(position, i) * block + i % block),
+                stride * n_ctx / 64,
+            )
+        }
     };
-    let mut cache = vec![7.0; h * n_ctx * d];
+    let mut cache = vec![7.0; len];
     for (t, &position) in positions.iter().enumerate() {
         for head in 0..h {
-            let to = (head * n_ctx + position as usize) * d;
-            cache[to..to + d].copy_from_slice(&want[(t * h + head) * d..][..d]);
+            let (position, want) = (position as usize, &want[(t * h + head) * d..][..d]);
+            (0..d).for_each(|i| cache[place(head, position, i)] = want[i]);
         }
     }
     let tolerance = [1e-6, 1e-3, 8e-3][[Elem::F32, Elem::F16, Elem::BF16].iter().position(|e| *e == elem).unwrap_or(0)];
     check(&p.name(), &done.elems(Slot::Cache), &cache, tolerance);
     let kept = done.elems(Slot::Cache).iter().filter(|v| **v == 7.0).count();
-    assert_eq!(kept, (n_ctx - t) * h * d, "{}: only the tokens' positions are written", p.name());
+    assert_eq!(kept, len - t * h * d, "{}: only the tokens' positions are written", p.name());
 }
 
 const BASE: Rope = Rope {
@@ -94,10 +118,12 @@ fn both_rotations_turn_rows() {
 #[test]
 fn keys_and_values_go_to_their_positions() {
     for e in [Elem::F32, Elem::F16, Elem::BF16] {
-        let output = RopeOutput::Cache(e);
-        check_rope(&Rope { output, ..BASE }, &[63, 0, 20], 3);
-        check_rope(&Rope { output, rotation: Rotation::Neox, norm: Some(Real(1e-6)), ..BASE }, &[7, 8], 4);
-        check_rope(&Rope { output, rotation: Rotation::None, n_rot: 0, ..BASE }, &[62, 63], 5);
+        for output in [RopeOutput::Cache(e), RopeOutput::KeyPanels(e), RopeOutput::ValuePanels(e)] {
+            check_rope(&Rope { output, ..BASE }, &[63, 0, 120], 3);
+            check_rope(&Rope { output, rotation: Rotation::Neox, norm: Some(Real(1e-6)), ..BASE }, &[7, 8], 4);
+            check_rope(&Rope { output, rotation: Rotation::None, n_rot: 0, ..BASE }, &[63, 64], 5);
+            check_rope(&Rope { output, rotation: Rotation::None, n_rot: 0, head_dim: 80, ..BASE }, &[1], 6);
+        }
     }
 }
 

@@ -111,7 +111,9 @@ fn heads_are_turned_and_stored_in_one_launch() {
         ];
         args.push(match output {
             RopeOutput::F32 => (Slot::Out, names[1], Data::Room(Elem::F32, t * row)),
-            RopeOutput::Cache(e) => (Slot::Cache, names[1], Data::Elems(e, vec![7.0; n_ctx as usize * row])),
+            RopeOutput::Cache(e) | RopeOutput::KeyPanels(e) | RopeOutput::ValuePanels(e) => {
+                (Slot::Cache, names[1], Data::Elems(e, vec![7.0; n_ctx as usize * row]))
+            }
         });
         Part { request: rope.into(), args }
     };

@@ -248,7 +248,7 @@ pub trait Device: Send + Sync {
     /// If there is not enough.
     fn alloc(&self, bytes: u64, what: &str) -> Result<Buffer, DeviceError>;
 
-    /// As [`alloc`](Device::alloc), for weights: they are written once and read from end to end in each step.
+    /// As [`alloc`](Device::alloc), for what is read from end to end in each step: weights, and what is kept by position.
     ///
     /// # Errors
     /// If there is not enough.

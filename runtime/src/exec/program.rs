@@ -30,6 +30,8 @@ pub struct Draft {
 pub struct Bindings {
     /// Rows of the caches: the positions that all sequences have room for.
     pub n_ctx: u32,
+    /// Elements from one panel of the caches to the next.
+    pub panel_stride: u32,
     /// Weights by tensor.
     pub weights: Weights,
     /// Keys and values by layer; values that are a part of keys have no memory.
@@ -94,6 +96,7 @@ impl Draft {
             Operand::RowsTimes(_, n) => Arg::Times(TOKENS, n),
             Operand::NCtx => Arg::I32(bindings.n_ctx as i32),
             Operand::HeadStride(head_dim) => Arg::I32((bindings.n_ctx * head_dim) as i32),
+            Operand::PanelStride => Arg::I32(bindings.panel_stride as i32),
             Operand::Weight(t) => Arg::Buffer(bindings.weights.stored[&t].clone()),
             Operand::Packed(t) => Arg::Buffer(bindings.weights.packed[&t].clone()),
             Operand::Input(i) => Arg::Buffer(inputs.input(i)),

@@ -48,6 +48,7 @@ impl Lowerer<'_> {
             Slot::NTokens => Some(Operand::RowCount(rows)),
             Slot::NCtx => Some(Operand::NCtx),
             Slot::HeadStride => Some(Operand::HeadStride(head_dim)),
+            Slot::PanelStride => Some(Operand::PanelStride),
             Slot::ValueStride => Some(Operand::HeadStride(value_dim)),
             Slot::Positions => Some(Operand::CacheRows),
             Slot::Firsts => Some(Operand::Firsts),
@@ -114,6 +115,7 @@ impl Lowerer<'_> {
             Slot::NTokens => Some(Operand::RowCount(rows)),
             Slot::NCtx => Some(Operand::NCtx),
             Slot::HeadStride => Some(Operand::HeadStride(head_dim)),
+            Slot::PanelStride => Some(Operand::PanelStride),
             Slot::X => Some(Operand::Buf(x)),
             Slot::NormWeight => norm.map(|(w, _)| Operand::Weight(w)),
             Slot::Cos => table.map(Operand::Cos),
@@ -125,15 +127,18 @@ impl Lowerer<'_> {
     /// Keys and values into the cache, keys rotated on the way where the rotation is a part.
     pub(super) fn kv_store(&mut self, node: Node, k: Tensor, v: Option<Tensor>, cache: Tensor) {
         let layer = self.layer(cache);
-        let KvCache { head_dim, value_dim, .. } = self.kv_cache(cache);
-        let output = kt::RopeOutput::Cache(CACHE_ELEM);
+        let KvCache { head_dim, value_dim, shared, .. } = self.kv_cache(cache);
+        let forms = match kt::AttentionSizes::in_panels(&self.shape, shared) {
+            true => [kt::RopeOutput::KeyPanels(CACHE_ELEM), kt::RopeOutput::ValuePanels(CACHE_ELEM)],
+            false => [kt::RopeOutput::Cache(CACHE_ELEM); 2],
+        };
         let (k, spec) = match self.part_op(k) {
             Some(&Op::Rope { x, spec, .. }) => (x, Some(spec)),
             _ => (k, None),
         };
-        let keys = (k, spec, head_dim, Operand::Keys(layer));
-        let values = v.map(|v| (v, None, value_dim, Operand::Values(layer)));
-        for (x, spec, head_dim, place) in std::iter::once(keys).chain(values) {
+        let keys = (k, spec, head_dim, Operand::Keys(layer), forms[0]);
+        let values = v.map(|v| (v, None, value_dim, Operand::Values(layer), forms[1]));
+        for (x, spec, head_dim, place, output) in std::iter::once(keys).chain(values) {
             self.rope(node, x, spec, head_dim, output, |l, request, of| {
                 l.step(node, request, &|s| match s {
                     Slot::Cache => Some(place),

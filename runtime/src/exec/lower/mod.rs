@@ -48,6 +48,8 @@ pub enum Operand {
     NCtx,
     /// Elements from one head of a KV cache of this head size to the next.
     HeadStride(u32),
+    /// Elements from one panel of the caches to the next.
+    PanelStride,
     /// A weight of the model, as it is in the file.
     Weight(Tensor),
     /// A matrix of the model, packed for the target's vectors.
