@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::ops::Range;
 
-const AVX2: TargetShape = TargetShape { lanes: 8, registers: 16, byte_dot: false, waves: None };
-const AVX512: TargetShape = TargetShape { lanes: 16, registers: 32, byte_dot: false, waves: None };
+const AVX2: TargetShape = TargetShape { lanes: 8, registers: 16, byte_dot: false, packs: true, waves: None };
+const AVX512: TargetShape = TargetShape { lanes: 16, registers: 32, byte_dot: false, packs: true, waves: None };
 const MODES: [Mode; 3] = [Mode::Decode, Mode::Prefill, Mode::Logits];
 
 /// What of two operands is the same memory.
