@@ -173,8 +173,9 @@ fn of_vectors(t: AttentionTiling) -> [AttentionTiling; 4] {
 
 #[test]
 fn one_token_sees_all_up_to_its_position() {
-    for tiling in of_vectors(TILING) {
-        for position in [0, 6, 7, 8, 15, 16, 100, 127] {
+    for (number, tiling) in of_vectors(TILING).into_iter().enumerate() {
+        let some: &[i32] = if number == 0 { &[0, 6, 7, 8, 15, 16, 100, 127] } else { &[0, 8, 100] };
+        for &position in some {
             check_attention(&Attention { tiling: tiling.into(), ..BASE }, &[position], 1);
         }
     }
@@ -196,10 +197,15 @@ fn prefill_is_causal_in_any_order() {
 
 #[test]
 fn windows_end_at_any_place_of_a_tile() {
-    for t in of_vectors(TILING) {
-        for window in [1, 7, 8, 9, 20] {
+    for (number, t) in of_vectors(TILING).into_iter().enumerate() {
+        // The first is looked at closely; what the others have in common with it need not be again.
+        let (windows, positions): (&[u32], &[i32]) = match number {
+            0 => (&[1, 7, 8, 9, 20], &[0, 7, 8, 19, 20, 27, 28, 127]),
+            _ => (&[9], &[0, 20, 127]),
+        };
+        for &window in windows {
             let a = Attention { window: Some(window), tiling: t.into(), ..BASE };
-            for position in [0, 7, 8, 19, 20, 27, 28, 127] {
+            for &position in positions {
                 check_attention(&a, &[position], 4);
             }
             let tiling = AttentionTiling { tokens: if t.parted { 1 } else { 3 }, ..t };
@@ -215,21 +221,20 @@ fn parts_of_vectors_come_to_the_same_bits() {
     let small = Attention { heads: 2, kv_heads: 1, head_dim: 8, value_dim: 8, ..BASE };
     let tiling = AttentionTiling { tile: 64, keys: 32, depth: 8, ..TILING };
     let kinds = [
-        (small.clone(), vec![511, 512, 1030]),
-        (Attention { window: Some(600), sinks: true, ..small.clone() }, vec![1300]),
-        (Attention { value_dim: 40, head_dim: 24, output: Output::F32, ..small.clone() }, vec![700]),
-        (small.clone(), vec![5200]),
+        (small.clone(), vec![511, 512, 1030], [false, true]),
+        (Attention { window: Some(600), sinks: true, ..small.clone() }, vec![1300], [true; 2]),
+        (Attention { value_dim: 40, head_dim: 24, ..small.clone() }, vec![700], [true; 2]),
+        (Attention { heads: 1, ..small.clone() }, vec![5200], [true; 2]),
     ];
-    for (a, positions) in kinds {
-        for t in [tiling, AttentionTiling { panels: true, ..tiling }] {
+    for (a, positions, panels) in kinds {
+        for panels in panels.into_iter().collect::<std::collections::BTreeSet<_>>() {
+            let t = AttentionTiling { panels, group: a.heads, ..tiling };
             let of = |t: AttentionTiling| Attention { tiling: t.into(), ..a.clone() };
-            check_attention(&of(t), &positions, 70);
-            let (args, _) = case(&of(t), &positions, 71);
+            let (args, want) = case(&of(t), &positions, 71);
             let run = |t| attend(&of(t), &args, &Options::exact()).elems(Slot::Out);
-            let one = run(t);
-            assert_eq!(one, run(AttentionTiling { parted: true, ..t }), "{}", of(t).name());
+            let one = run(AttentionTiling { tokens: 2, ..t });
+            check(&of(t).name(), &one, &want, 1e-5);
             assert_eq!(one, run(AttentionTiling { parted: true, group: 1, keys: 8, ..t }), "{}", of(t).name());
-            assert_eq!(one, run(AttentionTiling { tokens: 2, ..t }), "{}", of(t).name());
         }
     }
 }
@@ -285,7 +290,7 @@ fn tilings_are_chosen_within_the_registers() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn tilings_and_batches_change_no_bit(
@@ -365,8 +370,9 @@ fn chosen_cuts_of_waves_are_supported() {
 
 /// Cuts for vectors and for waves of an attention.
 fn cuts(a: &Attention) -> Vec<Attention> {
-    let vectors = of_vectors(AttentionTiling { depth: 8, ..TILING });
-    let vectors = vectors.into_iter().filter(|t| !(t.panels && a.shared)).map(AttentionCut::from);
+    let [rows, panels, _, parted] = of_vectors(AttentionTiling { depth: 8, ..TILING });
+    let parted = AttentionTiling { panels: panels.panels && !a.shared, ..parted };
+    let vectors = [rows, panels, parted].into_iter().filter(|t| !(t.panels && a.shared)).map(AttentionCut::from);
     let waves = WaveAttention { group: 1, positions: 8, waves: 1, parts: 1 }.into();
     vectors.chain([waves]).map(|tiling| Attention { tiling, ..a.clone() }).collect()
 }
