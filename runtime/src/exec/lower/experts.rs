@@ -1,6 +1,6 @@
 //! Mixtures of experts: routes, products with chosen experts' matrices, their weighed sum.
 
-use super::{Buf, BufData, Lowerer, Mode, Operand, PREFILL_TOKENS, activation, forms, weight_type};
+use super::{Buf, BufData, Lowerer, Mode, Operand, PREFILL_TOKENS, activation, forms};
 use hrx_ir::graph::{Limit, Node, Op, Rows, Scoring, Tensor};
 use hrx_ir::quant::CHUNK;
 use hrx_templates as kt;
@@ -44,7 +44,7 @@ impl Lowerer<'_> {
         let rows = self.rows(t);
         let (k, used) = (graph.cols(p.weight), p.routes.map_or(p.n_expert, |r| graph.cols(r) / 2));
         let n = graph.cols(t) / used;
-        let weight = weight_type(graph, p.weight);
+        let weight = self.weight_type(p.weight);
         let matrices = if p.up.is_some() { 2 } else { 1 };
         // With one token, or few outputs, there is nothing to group.
         let many = match self.mode {
@@ -78,10 +78,11 @@ impl Lowerer<'_> {
         let input = self.expert_input(p);
         let packed = panels.is_some();
         let matrix = |t| if packed { Operand::Packed(t) } else { Operand::Weight(t) };
+        let gated = p.up.map(|(up, activation)| kt::Gated { up: self.weight_type(up), activation });
         let request = |output| kt::Linear {
             input,
             output,
-            gated: p.up.map(|(up, activation)| kt::Gated { up: weight_type(graph, up), activation }),
+            gated: gated.clone(),
             experts: Some(experts),
             bias: p.bias.is_some(),
             ..kt::Linear::new(n, k, weight, tiling)
@@ -183,7 +184,7 @@ impl Lowerer<'_> {
         let graph = self.graph;
         let rows = self.rows(t);
         let (n, k, used) = (graph.cols(t), graph.cols(p.weight), graph.cols(routes) / 2);
-        let weight = weight_type(graph, p.weight);
+        let weight = self.weight_type(p.weight);
         let experts = kt::Experts {
             grouped: false,
             count: p.n_expert,

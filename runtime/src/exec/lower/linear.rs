@@ -1,6 +1,6 @@
 //! Linear layers with what their kernels take over, and the norms before them.
 
-use super::{Lowerer, Mode, Operand, PREFILL_TOKENS, activation, forms, weight_type};
+use super::{Lowerer, Mode, Operand, PREFILL_TOKENS, activation, forms};
 use hrx_ir::graph::{Limit, Node, Op, Rows, Tensor};
 use hrx_ir::quant::CHUNK;
 use hrx_templates as kt;
@@ -116,7 +116,7 @@ impl Lowerer<'_> {
         let panels = kt::Panels::of(&self.shape)?;
         let input = self.linear_input(*matrices.first()?);
         let fit = |&t: &Tensor| {
-            let weight = weight_type(self.graph, t);
+            let weight = self.weight_type(t);
             kt::Panels::input(weight) == Some(input) && panels.bytes(weight, nk).is_some()
         };
         matrices.iter().all(fit).then_some(input)
@@ -127,7 +127,7 @@ impl Lowerer<'_> {
         let graph = self.graph;
         let rows = self.rows(t);
         let norm = self.norm_into(l.x);
-        let weight = weight_type(graph, l.weight);
+        let weight = self.weight_type(l.weight);
         let input = self.linear_input(l.weight);
         let (n, k) = (graph.cols(t), graph.cols(l.x));
         // Few outputs want the kernel that decode uses.
@@ -142,10 +142,11 @@ impl Lowerer<'_> {
         let tiling = panels
             .map_or_else(|| kt::LinearCut::choose(&self.shape, [n, k], weight, tokens, matrices), kt::LinearCut::from);
         let matrix = |t| if panels.is_some() { Operand::Packed(t) } else { Operand::Weight(t) };
+        let gated = l.up.map(|(up, activation)| kt::Gated { up: self.weight_type(up), activation });
         let request = |output| {
             Request::from(kt::Linear {
                 input,
-                gated: l.up.map(|(up, activation)| kt::Gated { up: weight_type(graph, up), activation }),
+                gated: gated.clone(),
                 norm: norm.map(|(_, _, eps)| Real(eps)),
                 bias: l.bias.is_some(),
                 scale: l.scale.map(Real),

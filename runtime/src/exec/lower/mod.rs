@@ -176,6 +176,7 @@ pub fn lower(graph: &Graph, output: Tensor, shape: &TargetShape, of: StepKind) -
     Lowered { steps, bufs: l.bufs, ropes: l.ropes, output }
 }
 
+/// The type of a weight in its file.
 fn weight_type(graph: &Graph, t: Tensor) -> WeightType {
     match graph.weight(t).map(|w| w.content) {
         Some(Content::Quant(f)) => WeightType::Quant(f),
@@ -218,6 +219,14 @@ impl<'g> Lowerer<'g> {
         match self.graph.producer_op(t) {
             Some(&Op::SelectRows { x, .. }) if self.mode == Mode::Decode => self.resolve(x),
             _ => t,
+        }
+    }
+
+    /// The type of a weight as kernels read it.
+    fn weight_type(&self, t: Tensor) -> WeightType {
+        match weight_type(self.graph, t) {
+            WeightType::Quant(f) => WeightType::Quant(self.shape.arranged(f).map_or(f, |a| &a.format)),
+            float => float,
         }
     }
 
@@ -365,7 +374,7 @@ impl<'g> Lowerer<'g> {
                         _ => unreachable!("tables are weights"),
                     },
                     k,
-                    table: weight_type(graph, table),
+                    table: self.weight_type(table),
                     scale: (scale != 1.0).then_some(Real(scale)),
                     cut: kt::RowCut::choose(&self.shape, k),
                 };
