@@ -1,8 +1,9 @@
 //! Which nodes of a graph become part of another node's kernel.
 
+use super::attention::turns_own_heads;
 use super::linear_input;
 use hrx_ir::graph::{Graph, Limit, Node, Op, Tensor};
-use hrx_templates::Output;
+use hrx_templates::{Output, TargetShape};
 use std::collections::HashSet;
 
 /// The nodes that an output depends on.
@@ -25,14 +26,14 @@ pub(super) struct Fusion {
 }
 
 impl Fusion {
-    /// Looks for the patterns that kernels have an epilogue or prologue for; with `sums` products with experts weigh and
-    /// sum their results.
+    /// Looks for the patterns that kernels have an epilogue or prologue for. On waves with single tokens, `single`, products
+    /// with experts weigh and sum their results, and attention turns and stores its token's own heads.
     pub(super) fn find(
         graph: &Graph,
         needed: &HashSet<Node>,
         output: Tensor,
         activations: Output,
-        sums: bool,
+        single: Option<&TargetShape>,
     ) -> Fusion {
         let mut f = Fusion { parts: HashSet::new() };
         // The producer of a tensor if nothing else reads it.
@@ -67,7 +68,7 @@ impl Fusion {
                     let norm = |n: &Node| matches!(graph.op(*n), Op::Normalize { .. });
                     f.parts.extend(only(a).filter(norm));
                 }
-                Op::ExpertSum { x, routes } if sums => {
+                Op::ExpertSum { x, routes } if single.is_some() => {
                     let summed = |n: &Node| match *graph.op(*n) {
                         Op::ExpertLinear { x, weight, routes: by, scale: None, bias: None, .. } => {
                             by == Some(routes) && graph.cols(x) != graph.cols(weight)
@@ -90,6 +91,25 @@ impl Fusion {
                 Op::KvStore { k, .. } => {
                     if let Some(n) = only(k).filter(|&n| matches!(graph.op(n), Op::Rope { .. })) {
                         f.parts.insert(n);
+                    }
+                }
+                Op::Attention { q, cache, .. }
+                    if single.is_some_and(|shape| turns_own_heads(graph, graph.op(node), shape)) =>
+                {
+                    // What turns a tensor that nothing else reads.
+                    let turns = |t: Tensor| {
+                        let node = only(t)?;
+                        match *graph.op(node) {
+                            Op::Rope { spec, .. } => Some((node, spec)),
+                            _ => None,
+                        }
+                    };
+                    if let Some(store) = only(cache)
+                        && let Op::KvStore { k, v: Some(_), .. } = *graph.op(store)
+                        && turns(q).map(|(_, spec)| spec) == turns(k).map(|(_, spec)| spec)
+                    {
+                        f.parts.insert(store);
+                        f.parts.extend(turns(q).map(|(node, _)| node));
                     }
                 }
                 _ => {}

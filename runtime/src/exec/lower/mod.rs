@@ -143,8 +143,8 @@ pub fn lower(graph: &Graph, output: Tensor, shape: &TargetShape, of: StepKind) -
     };
     let needed = needed_nodes(graph, output);
     let activations = activations.form(shape);
-    let sums = mode == Mode::Decode && shape.waves.is_some();
-    let fusion = Fusion::find(graph, &needed, output, activations, sums);
+    let single = (mode == Mode::Decode && shape.waves.is_some()).then_some(shape);
+    let fusion = Fusion::find(graph, &needed, output, activations, single);
     let mut l = Lowerer {
         graph,
         output,
@@ -464,7 +464,7 @@ impl<'g> Lowerer<'g> {
 /// Whether a kernel writes what an argument is.
 fn is_written(slot: Slot, request: &Request) -> bool {
     match slot {
-        Slot::Out | Slot::OutCodes | Slot::OutScales | Slot::Cache => true,
+        Slot::Out | Slot::OutCodes | Slot::OutScales | Slot::Cache | Slot::KeyStore | Slot::ValueStore => true,
         Slot::PartSums | Slot::PartTotals => matches!(request, Request::Attention(_)),
         // Products read what the turned routes count.
         Slot::Counts => matches!(request, Request::ExpertRows(_)),
