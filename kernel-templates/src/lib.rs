@@ -66,7 +66,7 @@ pub use packed::{Pack, Panels};
 pub use recurrence::{KeyHeads, Recurrence};
 pub use regroup::{Parts, Regroup};
 pub use rope::{Rope, RopeOutput};
-pub use route::{Route, Scoring};
+pub use route::{Route, Routing, Scoring};
 pub use rowwise::{RowOp, Rowwise};
 pub use short_conv::ShortConv;
 pub use slot::{Signature, Slot};

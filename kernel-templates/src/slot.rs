@@ -30,6 +30,10 @@ pub enum Slot {
     Bias,
     /// The experts of each row and their weights, `f32 [T, 2 * used]`.
     Routes,
+    /// A router's logits, `f32 [T, experts]`.
+    Logits,
+    /// What a product has chosen by them: as Routes.
+    Choice,
     /// For each expert the rows that go to it, `i32 [experts, T]`.
     ExpertRows,
     /// How many rows go to each expert, `i32`.

@@ -76,23 +76,34 @@ impl Ahead<'_> {
         self.weights_first(block);
     }
 
-    /// Moves loads to the front, with what their addresses follow from.
+    /// Moves loads to the front, with what their addresses follow from; those of rows that were loaded themselves to behind
+    /// that load.
     fn weights_first(&self, block: &mut Block) {
         let made = made_in(block);
-        let mut moves = vec![false; block.len()];
+        // For each instruction that moves, the one that it stands behind, counted from 1; 0 is the front.
+        let mut moves: Vec<Option<usize>> = vec![None; block.len()];
         for (i, inst) in block.iter().enumerate() {
-            let mut needed = Vec::new();
-            if self.is_weights(inst) && slice(block, &made, inst, &mut needed) {
-                moves[i] = true;
-                needed.into_iter().for_each(|n| moves[n] = true);
+            if self.is_weights(inst) {
+                moves[i] = Some(earliest(block, &made, i, &mut moves));
             }
         }
-        let (mut front, mut rest) = (Vec::with_capacity(block.len()), Vec::new());
+        let mut places: Vec<Vec<Inst>> = (0..=block.len()).map(|_| Vec::new()).collect();
+        let mut stays: Vec<Option<Inst>> = Vec::with_capacity(block.len());
         for (inst, moves) in block.drain(..).zip(moves) {
-            if moves { front.push(inst) } else { rest.push(inst) }
+            match moves {
+                Some(place) => {
+                    places[place].push(inst);
+                    stays.push(None);
+                }
+                None => stays.push(Some(inst)),
+            }
         }
-        front.append(&mut rest);
-        *block = front;
+        let mut places = places.into_iter();
+        block.extend(places.next().into_iter().flatten());
+        for (inst, behind) in stays.into_iter().zip(places) {
+            block.extend(inst);
+            block.extend(behind);
+        }
     }
 
     fn is_weights(&self, inst: &Inst) -> bool {
@@ -218,6 +229,43 @@ fn rename(op: &mut Op, names: &HashMap<Val, Val>) {
     }
 }
 
+/// Behind which instruction of the block, counted from 1, another one can stand at the earliest if the arithmetic that it
+/// follows from moves with it; which is noted in `moves`.
+fn earliest(block: &Block, made: &HashMap<Val, usize>, at: usize, moves: &mut [Option<usize>]) -> usize {
+    let mut place = 0;
+    for v in operands(&block[at].op) {
+        let Some(&i) = made.get(&v) else { continue };
+        let behind = match (moves[i], is_arithmetic(&block[i].op)) {
+            (Some(known), _) => known,
+            (None, true) => {
+                let known = earliest(block, made, i, moves);
+                moves[i] = Some(known);
+                known
+            }
+            (None, false) => i + 1,
+        };
+        place = place.max(behind);
+    }
+    place
+}
+
+/// Whether an operation is one of numbers that a lane has.
+fn is_arithmetic(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Const(_)
+            | Op::Lane
+            | Op::Wave
+            | Op::Program(_)
+            | Op::Param(_)
+            | Op::Un(..)
+            | Op::Bin(..)
+            | Op::Cmp(..)
+            | Op::Select(..)
+            | Op::Fma(..)
+    )
+}
+
 /// Collects which instructions of the block a load's address and predicate follow from; whether they are all arithmetic.
 fn slice(block: &Block, made: &HashMap<Val, usize>, load: &Inst, needed: &mut Vec<usize>) -> bool {
     let mut open = operands(&load.op);
@@ -227,11 +275,10 @@ fn slice(block: &Block, made: &HashMap<Val, usize>, load: &Inst, needed: &mut Ve
             continue;
         }
         needed.push(i);
-        match &block[i].op {
-            Op::Const(_) | Op::Lane | Op::Wave | Op::Program(_) | Op::Param(_) => {}
-            op @ (Op::Un(..) | Op::Bin(..) | Op::Cmp(..) | Op::Select(..) | Op::Fma(..)) => open.extend(operands(op)),
-            _ => return false,
+        if !is_arithmetic(&block[i].op) {
+            return false;
         }
+        open.extend(operands(&block[i].op));
     }
     true
 }

@@ -24,12 +24,16 @@ use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, ReduceOp, RunPart, 
 const RUN: u32 = 16;
 
 /// Emits the kernel's body.
-pub(super) fn emit(b: &mut Builder, l: &Linear, t: &RowsTiling, a: &Args) {
+pub(super) fn emit(b: &mut Builder, l: &Linear, t: &RowsTiling, a: &mut Args) {
     b.waves(t.waves);
     b.grid(0, GridExpr::ceil_div(l.n, t.rows));
     b.grid(1, GridExpr::Extent(a.n_tokens.into()));
     let (program, token) = (b.program_id(0), b.program_id(1));
     let first = times(b, program, t.rows);
+    if let Some((experts, args)) = l.experts.zip(a.experts.as_mut()) {
+        experts.choose(b, args, [program, token]);
+    }
+    let a = &*a;
     if let Some((experts, args)) = l.experts.filter(|e| e.summed).zip(a.experts.as_ref()) {
         return summed(b, l, t, a, [token, first], (experts, args));
     }
@@ -39,6 +43,12 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &RowsTiling, a: &Args) {
     let sums = rows.sums(b, squares);
     rows.store(b, [token, first], of, &sums);
 }
+
+/// Lanes of the waves that steps are counted for.
+const WAVE: u32 = 32;
+
+/// Chunks that a lane has of a row's steps if they are no loop.
+const TOGETHER: u32 = 4;
 
 /// Experts of a token whose products are in one iteration: their blocks are in flight together.
 const BESIDE: u32 = 4;
@@ -138,8 +148,7 @@ impl<'a> Rows<'a> {
     /// Rows, with the row of x in local memory where the cut has it there: with a norm its squares come in parts, `[1, n]`.
     fn staged(b: &mut Builder, (l, t, a): Facts<'a>, token: Value, row: Value) -> (Rows<'a>, Option<Value>) {
         let mut rows = Rows { l, t, a, token, row, fixed: None };
-        let quantised = a.weights.iter().all(|m| matches!(m, Matrix::Quant(..)));
-        if !(t.fixed && quantised && l.input == Output::F32) {
+        if !l.fixed_rows() {
             return (rows, None);
         }
         let staging = Staging { row: token, k: l.k, step: rows.step(), run: RUN, waves: t.waves };
@@ -189,7 +198,16 @@ impl<'a> Rows<'a> {
             let col = b.mul(chunk, size);
             self.add_step(b, weights, Place { chunk, col }, sums)
         };
-        if self.l.k <= step { add_step(b, first, &zeros) } else { b.for_loop([first, end, by], &zeros, add_step) }
+        // Few steps stand one behind the other: what they read is asked for together, before all else.
+        let (steps, lanes) = (self.l.k.div_ceil(step), self.t.waves * WAVE);
+        let together = steps * rows * self.t.chunks <= TOGETHER * lanes;
+        if steps == 1 || self.fixed.is_some() && together {
+            return (0..steps).fold(zeros, |sums, i| {
+                let chunk = b.index(i64::from(i * self.t.chunks));
+                add_step(b, chunk, &sums)
+            });
+        }
+        b.for_loop([first, end, by], &zeros, add_step)
     }
 
     /// Adds a step's products to the runs' sums. The token's elements are read once for all matrices.

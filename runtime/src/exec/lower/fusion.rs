@@ -1,8 +1,10 @@
 //! Which nodes of a graph become part of another node's kernel.
 
 use super::attention::turns_own_heads;
-use super::linear_input;
+use super::experts::chosen_by_products;
+use super::{linear_input, weight_type};
 use hrx_ir::graph::{Graph, Limit, Node, Op, Tensor};
+use hrx_templates as kt;
 use hrx_templates::{Output, TargetShape};
 use std::collections::HashSet;
 
@@ -49,6 +51,7 @@ impl Fusion {
                         && (gated_pair(graph, g, u, activations) || expert_pair(graph, g, u))
                     {
                         f.parts.extend([g, u]);
+                        f.parts.extend(single.and_then(|shape| chosen_with(graph, g, shape)));
                     }
                 }
                 Op::Add { a, b } if a != b && graph.shape(a) == graph.shape(b) && graph.weight(b).is_none() => {
@@ -69,13 +72,7 @@ impl Fusion {
                     f.parts.extend(only(a).filter(norm));
                 }
                 Op::ExpertSum { x, routes } if single.is_some() => {
-                    let summed = |n: &Node| match *graph.op(*n) {
-                        Op::ExpertLinear { x, weight, routes: by, scale: None, bias: None, .. } => {
-                            by == Some(routes) && graph.cols(x) != graph.cols(weight)
-                        }
-                        _ => false,
-                    };
-                    f.parts.extend(only(x).filter(summed));
+                    f.parts.extend(only(x).filter(|&n| is_summed(graph, n, routes)));
                 }
                 Op::SoftCap { x, .. } | Op::Scale { x, .. } => {
                     if let Some(n) = only(x).filter(|&n| matches!(graph.op(n), Op::Linear { .. })) {
@@ -116,6 +113,26 @@ impl Fusion {
             }
         }
         f
+    }
+}
+
+/// The router whose choice a gated product, of which this is the first factor, can make itself: on chips that make numbers of
+/// its row.
+fn chosen_with(graph: &Graph, product: Node, shape: &TargetShape) -> Option<Node> {
+    let Op::ExpertLinear { weight, routes: Some(routes), .. } = *graph.op(product) else { return None };
+    let router = graph.producer(routes)?;
+    let Op::Route { logits, bias, routing } = *graph.op(router) else { return None };
+    let numbers = kt::RowsTiling::makes_numbers(shape, weight_type(graph, weight), graph.cols(weight));
+    (numbers && chosen_by_products(&routing, bias.is_some(), graph.cols(logits))).then_some(router)
+}
+
+/// Whether a node is a product with experts that can be weighed and summed by these routes.
+fn is_summed(graph: &Graph, node: Node, routes: Tensor) -> bool {
+    match *graph.op(node) {
+        Op::ExpertLinear { x, weight, routes: by, scale: None, bias: None, .. } => {
+            by == Some(routes) && graph.cols(x) != graph.cols(weight)
+        }
+        _ => false,
     }
 }
 

@@ -46,11 +46,18 @@ impl Lowerer<'_> {
     }
 
     /// The norm whose result is `x`, if it goes into the kernels that read it: on waves, where there is one token, and all
-    /// readers are linear layers. A processor's threads meet in less time than each program would norm in, and products
-    /// with experts take longer with the squares than a launch does.
+    /// readers are linear layers, or products with experts that make numbers of their row anyway. A processor's threads meet
+    /// in less time than each program would norm in, and other products with experts take longer with the squares than a
+    /// launch does.
     pub(super) fn norm_into(&self, x: Tensor) -> Option<(Tensor, Tensor, f32)> {
         let x = self.resolve(x);
-        let linear_only = || self.graph.users(x).iter().all(|&n| matches!(self.graph.op(n), Op::Linear { .. }));
+        let linear_only = || {
+            self.graph.users(x).iter().all(|&n| match *self.graph.op(n) {
+                Op::Linear { .. } => true,
+                Op::ExpertLinear { x, weight, .. } => self.experts_norm(x, weight),
+                _ => false,
+            })
+        };
         match self.graph.producer_op(x) {
             Some(&Op::RmsNorm { x: input, weight, eps })
                 if self.shape.waves.is_some()

@@ -259,9 +259,12 @@ impl<'g> Lowerer<'g> {
             return;
         }
         if let Some(p) = self.expert_parts(node) {
-            self.want(p.x, self.expert_input(&p));
+            match self.norm_into(p.x) {
+                Some((input, ..)) => self.want(input, Output::F32),
+                None => self.want(p.x, self.expert_input(&p)),
+            }
             if let Some(routes) = p.routes {
-                self.want(routes, Output::F32);
+                self.want(self.routing(routes).map_or(routes, |r| r.0), Output::F32);
             }
             return;
         }
@@ -464,7 +467,8 @@ impl<'g> Lowerer<'g> {
 /// Whether a kernel writes what an argument is.
 fn is_written(slot: Slot, request: &Request) -> bool {
     match slot {
-        Slot::Out | Slot::OutCodes | Slot::OutScales | Slot::Cache | Slot::KeyStore | Slot::ValueStore => true,
+        Slot::Out | Slot::OutCodes | Slot::OutScales | Slot::Cache => true,
+        Slot::KeyStore | Slot::ValueStore | Slot::Choice => true,
         Slot::PartSums | Slot::PartTotals => matches!(request, Request::Attention(_)),
         // Products read what the turned routes count.
         Slot::Counts => matches!(request, Request::ExpertRows(_)),
