@@ -2,8 +2,8 @@
 //!
 //! What a program reads of weights comes from memory and takes longest, and its address follows from the program's
 //! number and the loop's counter alone. So what stands in no loop is asked for at the front of its block; and where few
-//! programs are beside one another, a loop asks in each turn for what the next one needs, and carries it there as it
-//! came. (Where there are many, they fill each other's waiting, and registers are better spent on more of them.)
+//! programs are beside one another, a loop asks in each turn for what the next one needs, or the one after that where it
+//! is little, and carries it there as it came. (Where there are many, they fill each other's waiting, and registers are better spent on more of them.)
 //! Compilers of the chip's code leave loads in their turn. Nothing writes weights, so no order is lost.
 
 use super::ir::{Address, Bin, Block, Cmp, Inst, LaneKernel, Op, Space, Ty, Un, Val};
@@ -11,15 +11,17 @@ use cranelift_entity::PrimaryMap;
 use hrx_ir::tile::{Access, Content, Extent, GridExpr, Kernel};
 use std::collections::HashMap;
 
-/// Words that a loop carries at most: each is a register more.
+/// Words that a loop carries at most: each is a register more. Where waves of a SIMD are few, and where they are some.
 const MOST: usize = 32;
+const MOST_OF_SOME: usize = 16;
 
-/// Waves of a SIMD that are few.
+/// Waves of a SIMD that are few, and some.
 const FEW: u64 = 5;
+const SOME: u64 = 6;
 
-/// Waves of a launch for one token.
-fn waves_of_one_token(k: &Kernel) -> u64 {
-    k.grid.iter().map(of_one).product::<u64>() * u64::from(k.waves)
+/// Programs of a launch for one token.
+pub(crate) fn programs_of_one_token(k: &Kernel) -> u64 {
+    k.grid.iter().map(of_one).product()
 }
 
 fn of_one(e: &GridExpr) -> u64 {
@@ -34,14 +36,19 @@ fn of_one(e: &GridExpr) -> u64 {
 
 /// Moves the loads of a kernel for a chip of so many SIMDs.
 pub(super) fn loads_ahead(k: &Kernel, simds: u32, lanes: &mut LaneKernel) {
-    let pipelined = waves_of_one_token(k) <= FEW * u64::from(simds);
+    let waves = programs_of_one_token(k) * u64::from(k.waves);
+    let most = match waves.div_ceil(u64::from(simds.max(1))) {
+        0..=FEW => MOST,
+        0..=SOME => MOST_OF_SOME,
+        _ => 0,
+    };
     let constants = lanes.body.iter().filter_map(|i| match (&i.op, &i.results[..]) {
         (Op::Const(bits), &[r]) => Some((r, *bits as i32)),
         _ => None,
     });
     let constants = constants.collect();
     let rounds = Vec::new();
-    let mut ahead = Ahead { k, types: &mut lanes.types, constants, rounds, pipelined };
+    let mut ahead = Ahead { k, types: &mut lanes.types, constants, rounds, most };
     ahead.block(&mut lanes.body);
 }
 
@@ -52,8 +59,8 @@ struct Ahead<'a> {
     constants: HashMap<Val, i32>,
     /// Registers that are predicates as numbers: bounds of loops of one round or none.
     rounds: Vec<Val>,
-    /// Whether loops ask for the next turn's.
-    pipelined: bool,
+    /// Words that loops carry at most of what the next turns need.
+    most: usize,
 }
 
 impl Ahead<'_> {
@@ -66,7 +73,7 @@ impl Ahead<'_> {
             if let Op::For { bounds, body, .. } = &mut inst.op {
                 let once = self.rounds.contains(&bounds[1]);
                 self.block(body);
-                if self.pipelined && !once {
+                if self.most > 0 && !once {
                     out.extend(self.pipelined(&mut inst));
                 }
             }
@@ -127,7 +134,7 @@ impl Ahead<'_> {
             }
         }
         let words: usize = loads.iter().map(|&i| body[i].results.len()).sum();
-        if words == 0 || words > MOST {
+        if words == 0 || words > self.most {
             return Vec::new();
         }
         needed.extend(&loads);
@@ -142,24 +149,49 @@ impl Ahead<'_> {
             _ => Some(self.emit(&mut before, Op::Cmp(Cmp::SLt, lower, upper), Ty::B1)),
         };
         let first = self.copies(body, &needed, &loads, (params[0], lower), some, &mut before);
-        // The last turn asks for its own once more.
+        // What the turn after the first needs as well, if there is room for both.
+        let deep = 2 * words <= self.most;
+        let second = deep.then(|| {
+            let at = self.turn(lower, step, upper, lower, &mut before);
+            self.copies(body, &needed, &loads, (params[0], at), some, &mut before)
+        });
+        // The last turns ask for their own once more.
         let mut ahead = Vec::new();
-        let next = self.emit(&mut ahead, Op::Bin(Bin::Add, params[0], step), Ty::I32);
-        let more = self.emit(&mut ahead, Op::Cmp(Cmp::SLt, next, upper), Ty::B1);
-        let next = self.emit(&mut ahead, Op::Select(more, next, params[0]), Ty::I32);
+        let mut next = self.turn(params[0], step, upper, params[0], &mut ahead);
+        if deep {
+            next = self.turn(next, step, upper, params[0], &mut ahead);
+        }
         let later = self.copies(body, &needed, &loads, (params[0], next), None, &mut ahead);
         // What was loaded in the turn is what it carries.
         for &i in &loads {
             params.extend(&body[i].results);
         }
-        inst.results.extend(first.iter().map(|&v| self.types.push(self.types[v])));
+        let results = |a: &mut Self, of: &[Val]| of.iter().map(|&v| a.types.push(a.types[v])).collect::<Vec<Val>>();
+        inst.results.extend(results(self, &first));
         inits.extend(first);
-        yields.extend(later);
+        match second {
+            Some(second) => {
+                let carried = results(self, &second);
+                inst.results.extend(results(self, &second));
+                params.extend(&carried);
+                inits.extend(second);
+                yields.extend(carried);
+                yields.extend(later);
+            }
+            None => yields.extend(later),
+        }
         let mut at = 0..;
         body.retain(|_| at.next().is_some_and(|i: usize| !loads.contains(&i)));
         ahead.append(body);
         *body = ahead;
         before
+    }
+
+    /// The turn behind one, or another one where that is the last.
+    fn turn(&mut self, at: Val, step: Val, upper: Val, other: Val, to: &mut Block) -> Val {
+        let next = self.emit(to, Op::Bin(Bin::Add, at, step), Ty::I32);
+        let more = self.emit(to, Op::Cmp(Cmp::SLt, next, upper), Ty::B1);
+        self.emit(to, Op::Select(more, next, other), Ty::I32)
     }
 
     fn emit(&mut self, to: &mut Block, op: Op, ty: Ty) -> Val {

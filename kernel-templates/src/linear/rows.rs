@@ -44,12 +44,6 @@ pub(super) fn emit(b: &mut Builder, l: &Linear, t: &RowsTiling, a: &mut Args) {
     rows.store(b, [token, first], of, &sums);
 }
 
-/// Lanes of the waves that steps are counted for.
-const WAVE: u32 = 32;
-
-/// Chunks that a lane has of a row's steps if they are no loop.
-const TOGETHER: u32 = 4;
-
 /// Experts of a token whose products are in one iteration: their blocks are in flight together.
 const BESIDE: u32 = 4;
 
@@ -198,16 +192,7 @@ impl<'a> Rows<'a> {
             let col = b.mul(chunk, size);
             self.add_step(b, weights, Place { chunk, col }, sums)
         };
-        // Few steps stand one behind the other: what they read is asked for together, before all else.
-        let (steps, lanes) = (self.l.k.div_ceil(step), self.t.waves * WAVE);
-        let together = steps * rows * self.t.chunks <= TOGETHER * lanes;
-        if steps == 1 || self.fixed.is_some() && together {
-            return (0..steps).fold(zeros, |sums, i| {
-                let chunk = b.index(i64::from(i * self.t.chunks));
-                add_step(b, chunk, &sums)
-            });
-        }
-        b.for_loop([first, end, by], &zeros, add_step)
+        if self.l.k <= step { add_step(b, first, &zeros) } else { b.for_loop([first, end, by], &zeros, add_step) }
     }
 
     /// Adds a step's products to the runs' sums. The token's elements are read once for all matrices.
