@@ -56,7 +56,7 @@ pub use loader::LoadedKernel;
 pub use target::Target;
 
 /// Changes whenever the code that this crate generates for the same kernel and target may change: part of cache keys.
-pub const CODEGEN_VERSION: u32 = 10;
+pub const CODEGEN_VERSION: u32 = 11;
 
 /// The version of LLVM this crate is built against, as part of cache keys.
 pub const LLVM_VERSION: &str = "22.1";

@@ -103,12 +103,7 @@ impl ModelData {
         Ok(placed.clone())
     }
 
-    fn place_weight(
-        &self,
-        device: &dyn Device,
-        w: &Weight,
-        arranged: Option<&Arranged>,
-    ) -> Result<Buffer, Error> {
+    fn place_weight(&self, device: &dyn Device, w: &Weight, arranged: Option<&Arranged>) -> Result<Buffer, Error> {
         let stored = self.stored(w)?;
         if let Some(arranged) = arranged {
             return self.arrange(device, w, &stored, arranged);

@@ -2,8 +2,8 @@
 //!
 //! What a program reads of weights comes from memory and takes longest, and its address follows from the program's
 //! number and the loop's counter alone. So what stands in no loop is asked for at the front of its block; and where few
-//! programs are beside one another, a loop asks in each turn for what the next one needs, or the one after that where it
-//! is little, and carries it there as it came. (Where there are many, they fill each other's waiting, and registers are better spent on more of them.)
+//! programs are beside one another, a loop asks in each turn for what the next one needs, and carries it there as it
+//! came. (Where there are many, they fill each other's waiting, and registers are better spent on more of them.)
 //! Compilers of the chip's code leave loads in their turn. Nothing writes weights, so no order is lost.
 
 use super::ir::{Address, Bin, Block, Cmp, Inst, LaneKernel, Op, Space, Ty, Un, Val};
@@ -149,49 +149,24 @@ impl Ahead<'_> {
             _ => Some(self.emit(&mut before, Op::Cmp(Cmp::SLt, lower, upper), Ty::B1)),
         };
         let first = self.copies(body, &needed, &loads, (params[0], lower), some, &mut before);
-        // What the turn after the first needs as well, if there is room for both.
-        let deep = 2 * words <= self.most;
-        let second = deep.then(|| {
-            let at = self.turn(lower, step, upper, lower, &mut before);
-            self.copies(body, &needed, &loads, (params[0], at), some, &mut before)
-        });
-        // The last turns ask for their own once more.
+        // The last turn asks for its own once more.
         let mut ahead = Vec::new();
-        let mut next = self.turn(params[0], step, upper, params[0], &mut ahead);
-        if deep {
-            next = self.turn(next, step, upper, params[0], &mut ahead);
-        }
+        let next = self.emit(&mut ahead, Op::Bin(Bin::Add, params[0], step), Ty::I32);
+        let more = self.emit(&mut ahead, Op::Cmp(Cmp::SLt, next, upper), Ty::B1);
+        let next = self.emit(&mut ahead, Op::Select(more, next, params[0]), Ty::I32);
         let later = self.copies(body, &needed, &loads, (params[0], next), None, &mut ahead);
         // What was loaded in the turn is what it carries.
         for &i in &loads {
             params.extend(&body[i].results);
         }
-        let results = |a: &mut Self, of: &[Val]| of.iter().map(|&v| a.types.push(a.types[v])).collect::<Vec<Val>>();
-        inst.results.extend(results(self, &first));
+        inst.results.extend(first.iter().map(|&v| self.types.push(self.types[v])));
         inits.extend(first);
-        match second {
-            Some(second) => {
-                let carried = results(self, &second);
-                inst.results.extend(results(self, &second));
-                params.extend(&carried);
-                inits.extend(second);
-                yields.extend(carried);
-                yields.extend(later);
-            }
-            None => yields.extend(later),
-        }
+        yields.extend(later);
         let mut at = 0..;
         body.retain(|_| at.next().is_some_and(|i: usize| !loads.contains(&i)));
         ahead.append(body);
         *body = ahead;
         before
-    }
-
-    /// The turn behind one, or another one where that is the last.
-    fn turn(&mut self, at: Val, step: Val, upper: Val, other: Val, to: &mut Block) -> Val {
-        let next = self.emit(to, Op::Bin(Bin::Add, at, step), Ty::I32);
-        let more = self.emit(to, Op::Cmp(Cmp::SLt, next, upper), Ty::B1);
-        self.emit(to, Op::Select(more, next, other), Ty::I32)
     }
 
     fn emit(&mut self, to: &mut Block, op: Op, ty: Ty) -> Val {

@@ -8,8 +8,8 @@
 //! The matrix unit takes rows of its second factor, so values are transposed: on their way to local memory, or out of it
 //! where lanes can load transposed matrices.
 
-use super::waves::part_of;
 use super::own::{Own, Place};
+use super::waves::part_of;
 use super::{Args, Attention, Sink, TileAttention, UNSEEN, with_sink};
 use crate::emit::{load_index, places, scaled, softcap, times};
 use crate::linear::PAD;

@@ -88,12 +88,10 @@ impl Experts {
     pub(super) fn declare(&self, i: &mut Interface, n_tokens: Value) -> ExpertArgs {
         let pairs = self.used.saturating_mul(2).into();
         ExpertArgs {
-            logits: self
-                .routing
-                .map(|_| {
-                    let of = [(Slot::Logits, self.count.into(), Access::In), (Slot::Choice, pairs, Access::Out)];
-                    of.map(|(slot, n, access)| i.view(slot, Elem::F32, &[n_tokens.into(), n], access))
-                }),
+            logits: self.routing.map(|_| {
+                let of = [(Slot::Logits, self.count.into(), Access::In), (Slot::Choice, pairs, Access::Out)];
+                of.map(|(slot, n, access)| i.view(slot, Elem::F32, &[n_tokens.into(), n], access))
+            }),
             routes: (self.routed && !self.grouped && self.routing.is_none())
                 .then(|| i.view(Slot::Routes, Elem::F32, &[n_tokens.into(), pairs], Access::In)),
             lists: self.grouped.then(|| {

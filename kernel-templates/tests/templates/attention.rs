@@ -2,8 +2,8 @@ use crate::support::*;
 use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
 use hrx_templates::{
-    Attention, AttentionCut, AttentionJoin, AttentionSizes, AttentionTiling, Output, Real, Slot, TargetShape, Template,
-    OwnHeads, Rope, RopeOutput, Rotation, TileAttention, WaveAttention,
+    Attention, AttentionCut, AttentionJoin, AttentionSizes, AttentionTiling, Output, OwnHeads, Real, Rope, RopeOutput,
+    Rotation, Slot, TargetShape, Template, TileAttention, WaveAttention,
 };
 use proptest::prelude::*;
 
@@ -405,8 +405,20 @@ fn check_own(a: &Attention, position: i32, seed: u64) {
     let mut apart = args.clone();
     let mut stored = Vec::new();
     for (x, weight, cache, stride, of) in [
-        (&keys, &key_weight, Slot::KeyCache, N_CTX * d, rope(a.kv_heads, a.head_dim, own.norms[1], own.rotation, own.n_rot, RopeOutput::Cache(a.cache))),
-        (&values, &weight, Slot::ValueCache, N_CTX * dv, Rope { start: 0, ..rope(a.kv_heads, a.value_dim, None, Rotation::None, 0, RopeOutput::Cache(a.cache)) }),
+        (
+            &keys,
+            &key_weight,
+            Slot::KeyCache,
+            N_CTX * d,
+            rope(a.kv_heads, a.head_dim, own.norms[1], own.rotation, own.n_rot, RopeOutput::Cache(a.cache)),
+        ),
+        (
+            &values,
+            &weight,
+            Slot::ValueCache,
+            N_CTX * dv,
+            Rope { start: 0, ..rope(a.kv_heads, a.value_dim, None, Rotation::None, 0, RopeOutput::Cache(a.cache)) },
+        ),
     ] {
         let mut of_rope = args.clone();
         set(&mut of_rope, Slot::X, f32s(x));

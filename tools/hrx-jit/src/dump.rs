@@ -2,12 +2,12 @@
 
 use crate::Outcome;
 use crate::compile::kernels_of;
+use crate::input::graph_of;
 use crate::output::{pick, target_parser, write};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hrx::compiler::{Emit, Target, emit};
 use hrx::exec::model_kernels;
 use hrx::ir::tile::Kernel;
-use crate::input::graph_of;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -1,6 +1,7 @@
 //! `hrx-jit kernels`: the kernels that a model needs.
 
 use crate::Outcome;
+use crate::input::graph_of;
 use crate::output::target_parser;
 use hrx::compiler::Target;
 use hrx::compiler::hsaco::Hsaco;
@@ -8,7 +9,6 @@ use hrx::compiler::ptx::Ptx;
 use hrx::compiler::target::amd::Resources;
 use hrx::exec::{KernelObject, ModelKernel, Objects, model_kernels};
 use hrx::ir::tile::Kernel;
-use crate::input::graph_of;
 use hrx::{CacheChoice, open_cache};
 use serde_json::{Value, json};
 use std::io::Write;

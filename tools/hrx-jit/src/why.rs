@@ -1,10 +1,10 @@
 //! `hrx-jit why`: the choice of a kernel's tile shape, with the costs of all that was looked at.
 
 use crate::Outcome;
+use crate::input::graph_of;
 use crate::output::{pick, target_parser};
 use hrx::compiler::Target;
 use hrx::exec::{model_kernels, target_shape};
-use crate::input::graph_of;
 use hrx::templates::{LinearCut, Request};
 use std::io::Write;
 use std::path::PathBuf;

@@ -66,7 +66,9 @@ impl Lowerer<'_> {
         else {
             return;
         };
-        let Some(sizes) = sizes(graph, graph.op(node)) else { unreachable!("the graph's verifier holds caches to states") };
+        let Some(sizes) = sizes(graph, graph.op(node)) else {
+            unreachable!("the graph's verifier holds caches to states")
+        };
         let kt::AttentionSizes { value_dim, shared, .. } = sizes;
         let tokens = if self.mode == Mode::Decode { 1 } else { PREFILL_TOKENS };
         let sequences = self.sequences;
