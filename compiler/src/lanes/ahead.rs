@@ -38,8 +38,8 @@ fn of_one(e: &GridExpr) -> u64 {
 pub(super) fn loads_ahead(k: &Kernel, simds: u32, lanes: &mut LaneKernel) {
     let waves = programs_of_one_token(k) * u64::from(k.waves);
     let most = match waves.div_ceil(u64::from(simds.max(1))) {
-        0..=FEW => MOST,
-        0..=SOME => MOST_OF_SOME,
+        n if n <= FEW => MOST,
+        n if n <= SOME => MOST_OF_SOME,
         _ => 0,
     };
     let constants = lanes.body.iter().filter_map(|i| match (&i.op, &i.results[..]) {
