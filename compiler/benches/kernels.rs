@@ -36,6 +36,7 @@ fn attention(shape: &TargetShape, tokens: u32) -> Request {
         shared: false,
         sinks: false,
         sequences: false,
+        own: None,
         cache: Elem::F16,
         window: None,
         scale: Real(0.125),

@@ -1,6 +1,6 @@
 //! The vocabulary of facts that families share.
 
-use hrx_ir::quant::Format;
+use hrx_ir::quant::{Arranged, Format};
 use hrx_ir::tile::Elem;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -265,6 +265,8 @@ pub struct Waves {
     pub cache_bytes: Option<u32>,
     /// Whether products of one token's row with quantised weights are to be made of numbers of 15 bits in local memory.
     pub fixed_rows: bool,
+    /// Whether blocks of weights are [arranged](hrx_ir::quant::Arranged) for aligned words.
+    pub arranged: bool,
 }
 
 impl TargetShape {
@@ -281,6 +283,11 @@ impl TargetShape {
     /// The same with, or without, an instruction for dot products of any unsigned with signed bytes.
     pub fn with_byte_dot(self, byte_dot: bool) -> TargetShape {
         TargetShape { byte_dot, ..self }
+    }
+
+    /// How weights of a format are arranged in the device's memory, where that is not as files have them.
+    pub fn arranged(&self, format: &Format) -> Option<&'static Arranged> {
+        self.waves.filter(|w| w.arranged).and_then(|_| format.arranged())
     }
 
     /// A GPU's waves of so many lanes, of which a lane can name so many registers.

@@ -49,10 +49,11 @@ mod rowwise;
 mod short_conv;
 mod slot;
 mod spread;
+mod turn;
 
 pub use argmax::ArgMax;
 pub use attention::{
-    Attention, AttentionCut, AttentionJoin, AttentionSizes, AttentionTiling, TileAttention, WaveAttention,
+    Attention, AttentionCut, AttentionJoin, AttentionSizes, AttentionTiling, OwnHeads, TileAttention, WaveAttention,
 };
 pub use cost::{Candidate, Term};
 pub use embed::Embed;
@@ -66,12 +67,13 @@ pub use norm::RmsNorm;
 pub use packed::{Pack, Panels};
 pub use recurrence::{KeyHeads, Recurrence};
 pub use regroup::{Parts, Regroup};
-pub use rope::{Rope, RopeOutput, Rotation};
-pub use route::{Route, Scoring};
+pub use rope::{Rope, RopeOutput};
+pub use route::{Route, Routing, Scoring};
 pub use rowwise::{RowOp, Rowwise};
 pub use short_conv::ShortConv;
 pub use slot::{Signature, Slot};
 pub use spread::{Combine, Spread};
+pub use turn::{Rotation, Turning};
 
 use hrx_ir::tile::Kernel;
 

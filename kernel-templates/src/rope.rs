@@ -1,27 +1,12 @@
 //! Rotary positions (Su et al. 2021) on the heads of a row, after an optional norm of each head; and the store of keys
 //! and values into a KV cache, which is the same walk over heads.
-//!
-//! A rotation turns pairs of elements: `(a, b)` becomes `(a cos - b sin, b cos + a sin)`. With the partner of each
-//! element brought to its place that is `x * C + partner * S`, S being negative for the first of a pair; only which
-//! elements are partners differs between the two kinds.
 
 use crate::Template;
 use crate::emit::{load_index, plus, scaled, shifted_right, times};
 use crate::facts::{Real, TemplateError};
-use crate::norm::inverse_of_squares;
 use crate::slot::{Interface, PANEL, Signature, Slot, declare, signature_of, value_block};
-use hrx_ir::tile::{Access, BinaryOp, Builder, Elem, GridExpr, Kernel, Type, UnaryOp, Value, View};
-
-/// Which elements of a head turn together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rotation {
-    /// No rotation: values.
-    None,
-    /// Neighbours: 2i and 2i + 1.
-    Normal,
-    /// Halves of the rotated part: i and i + n_rot / 2.
-    Neox,
-}
+use crate::turn::{Rotation, Turning};
+use hrx_ir::tile::{Access, BinaryOp, Builder, Elem, GridExpr, Kernel, Value, View};
 
 /// Where the heads go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,11 +75,7 @@ impl Rope {
         unless((1..=4096).contains(&self.heads), dims, "a row has 1 to 4096 heads")?;
         let each = self.program_heads > 0 && self.heads.is_multiple_of(self.program_heads);
         unless(each, format!("{} heads of a program", self.program_heads), "they divide the row's")?;
-        let (rot, fact) = (self.n_rot, format!("n_rot = {} ({:?})", self.n_rot, self.rotation));
-        let none = self.rotation == Rotation::None;
-        unless(none == (rot == 0), fact.clone(), "only a rotation turns elements")?;
-        let inside = self.start.checked_add(rot).is_some_and(|end| end <= self.head_dim);
-        unless(rot.is_multiple_of(2) && inside, fact, "it is an even part of the head")?;
+        self.turning().check(FAMILY)?;
         match self.output {
             RopeOutput::Cache(e) | RopeOutput::KeyPanels(e) | RopeOutput::ValuePanels(e) => {
                 unless(e.is_float(), format!("a cache of {e}"), "it is not a float")
@@ -114,11 +95,9 @@ impl Rope {
         };
         let (t, d) = (n_tokens.into(), self.head_dim.into());
         let row = [t, self.heads.into(), d];
-        let angles = [t, (self.n_rot / 2).into()];
         let x = i.view(Slot::X, Elem::F32, &row, Access::In);
         let norm_weight = self.norm.map(|_| i.view(Slot::NormWeight, Elem::F32, &[1.into(), d], Access::In));
-        let angles = (self.rotation != Rotation::None)
-            .then(|| [Slot::Cos, Slot::Sin].map(|s| i.view(s, Elem::F32, &angles, Access::In)));
+        let angles = self.turning().declare(i, t);
         let out = match (self.output, cache_size) {
             (RopeOutput::Cache(elem), Some(size)) => {
                 let positions = i.view(Slot::Positions, Elem::I32, &[t], Access::In);
@@ -135,54 +114,9 @@ impl Rope {
         Args { n_tokens, x, norm_weight, angles, out }
     }
 
-    /// What each element and its partner are multiplied by: C and S, `[1, n_rot]`.
-    fn factors(&self, b: &mut Builder, angles: [View; 2], token: Value) -> [Value; 2] {
-        let (half, zero) = (self.n_rot / 2, b.index(0));
-        let [cos, sin] = angles.map(|view| b.load(view, &[token, zero], &[1, half], None));
-        if self.rotation == Rotation::Neox {
-            let minus = b.unary(UnaryOp::Neg, sin);
-            return [b.concat(cos, cos, 1), b.concat(minus, sin, 1)];
-        }
-        let [cos, sin] = [cos, sin].map(|v| b.repeat(v, 2));
-        let ty = Type::new(Elem::I32, &[self.n_rot]);
-        let (iota, one, two) = (b.iota(self.n_rot), b.int(1, ty), b.int(2, ty));
-        let odd = b.binary(BinaryOp::And, iota, one);
-        let sign = b.mul(odd, two);
-        let sign = b.sub(sign, one);
-        let sign = b.convert(sign, Elem::F32);
-        let sign = b.reshape(sign, &[1, self.n_rot]);
-        [cos, b.mul(sin, sign)]
-    }
-
-    /// Each element's partner in its place.
-    fn partners(&self, b: &mut Builder, x: Value) -> Value {
-        let half = self.n_rot / 2;
-        if self.rotation == Rotation::Neox {
-            let (first, second) = (b.slice(x, 1, 0, half), b.slice(x, 1, half, half));
-            return b.concat(second, first, 1);
-        }
-        let pairs = b.reshape(x, &[half, 2]);
-        let (first, second) = (b.slice(pairs, 1, 0, 1), b.slice(pairs, 1, 1, 1));
-        let swapped = b.concat(second, first, 1);
-        b.reshape(swapped, &[1, self.n_rot])
-    }
-
-    fn rotate(&self, b: &mut Builder, x: Value, [c, s]: [Value; 2]) -> Value {
-        let (start, rot) = (self.start, self.n_rot);
-        let rest = self.head_dim - start - rot;
-        let turning = b.slice(x, 1, start, rot);
-        let partners = self.partners(b, turning);
-        let from_partner = b.mul(partners, s);
-        let mut turned = b.fma(turning, c, from_partner);
-        if start > 0 {
-            let before = b.slice(x, 1, 0, start);
-            turned = b.concat(before, turned, 1);
-        }
-        if rest == 0 {
-            return turned;
-        }
-        let still = b.slice(x, 1, start + rot, rest);
-        b.concat(turned, still, 1)
+    fn turning(&self) -> Turning {
+        let &Rope { head_dim, start, n_rot, rotation, norm, .. } = self;
+        Turning { head_dim, start, n_rot, rotation, norm }
     }
 }
 
@@ -261,24 +195,16 @@ impl Template for Rope {
             let group = b.program_id(1);
             times(&mut b, group, self.program_heads)
         };
-        let factors = a.angles.map(|angles| self.factors(&mut b, angles, token));
+        let turning = self.turning();
+        let factors = a.angles.map(|angles| turning.factors(&mut b, angles, token));
         let position = match a.out {
             Out::Cache { positions, .. } => load_index(&mut b, positions, token),
             Out::Rows(_) => zero,
         };
         let one_head = |b: &mut Builder, head: Value| {
             let x = b.load(a.x, &[token, head, zero], &[1, 1, d], None);
-            let mut x = b.reshape(x, &[1, d]);
-            if let (Some(eps), Some(weight)) = (self.norm, a.norm_weight) {
-                let squares = b.mul(x, x);
-                let inverse = inverse_of_squares(b, squares, d, eps.f64());
-                let w = b.load(weight, &[zero, zero], &[1, d], None);
-                let y = b.mul(x, inverse);
-                x = b.mul(y, w);
-            }
-            if let Some(factors) = factors {
-                x = self.rotate(b, x, factors);
-            }
+            let x = b.reshape(x, &[1, d]);
+            let mut x = turning.heads(b, x, a.norm_weight, factors);
             if let Some(s) = self.scale {
                 x = scaled(b, s.f64(), x);
             }

@@ -42,6 +42,17 @@ pub struct Route {
     pub cut: RowCut,
 }
 
+/// How the programs of a product choose experts by a router's logits: as [`Route`] does, without biases and groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Routing {
+    /// Scores and weights.
+    pub scoring: Scoring,
+    /// Whether weights are divided by their sum.
+    pub normalize: bool,
+    /// What weights are multiplied by.
+    pub scale: Real,
+}
+
 struct Args {
     n_tokens: Value,
     logits: View,
@@ -53,6 +64,9 @@ const FAMILY: &str = "route";
 
 /// A score below all: differences with it stay finite.
 const LEAST: f64 = -1e30;
+
+/// Lanes that share out experts.
+const LANES: u32 = 32;
 
 /// The least sum that weights are divided by.
 const LEAST_SUM: f64 = 1.0 / 16384.0;
@@ -109,18 +123,9 @@ fn places(b: &mut Builder, rows: u32, n: u32) -> Value {
 }
 
 impl Route {
-    /// Softmax of `x [1, n]` over the places of a mask.
-    fn softmax(&self, b: &mut Builder, x: Value, inside: Option<Value>) -> Value {
-        let n = b.ty(x).shape.last();
-        let zero = b.float(0.0, &[1, n]);
-        let largest = b.reduce(ReduceOp::Max, x, 1);
-        let below = b.sub(x, largest);
-        let mut e = b.unary(UnaryOp::Exp, below);
-        if let Some(inside) = inside {
-            e = b.select(inside, e, zero);
-        }
-        let sum = b.reduce(ReduceOp::Sum, e, 1);
-        b.div(e, sum)
+    fn routing(&self) -> Routing {
+        let &Route { scoring, normalize, scale, .. } = self;
+        Routing { scoring, normalize, scale }
     }
 
     /// Scores with those of closed groups at the least.
@@ -166,13 +171,173 @@ impl Route {
     }
 }
 
-impl Template for Route {
-    fn name(&self) -> String {
-        let scoring = match self.scoring {
+impl Routing {
+    /// The most experts.
+    pub const MOST: u32 = 256;
+
+    pub(crate) fn tag(&self) -> String {
+        let normalize = if self.normalize { "norm" } else { "" };
+        format!("_by{}{normalize}{}", self.scoring.tag(), self.scale.tag())
+    }
+
+    /// The numbers of a token's experts in local memory, `f32 [1, used]`, in the order of a [`Route`]; `out` gets what that
+    /// would write, if it is told to by the predicate behind it.
+    ///
+    /// Each wave does all of it: a lane has neighbouring experts, and what is largest is exchanged between lanes alone.
+    pub(crate) fn choose(
+        &self,
+        b: &mut Builder,
+        [n, used]: [u32; 2],
+        [logits, out]: [View; 2],
+        token: Value,
+        writes: Value,
+    ) -> View {
+        let piece = n.next_power_of_two().max(32);
+        let (zero, one, rounds) = (b.index(0), b.index(1), b.index(i64::from(used)));
+        let inside = (n < piece).then(|| crate::emit::below(b, zero, piece, n));
+        let logits = b.load(logits, &[token, zero], &[1, piece], inside);
+        let own = piece / LANES;
+        let by_lane = |b: &mut Builder, v: Value| -> Vec<Value> {
+            let v = b.reshape(v, &[LANES, own]);
+            (0..own).map(|i| b.slice(v, 1, i, 1)).collect()
+        };
+        let mut tiles = by_lane(b, logits);
+        let iota = b.iota(piece);
+        let at = by_lane(b, iota);
+        if n < piece {
+            let (least, end) = (b.float(LEAST, &[LANES, 1]), b.int(i64::from(n), Type::new(Elem::I32, &[LANES, 1])));
+            for (tile, &at) in tiles.iter_mut().zip(&at) {
+                let there = b.cmp(CmpOp::Lt, at, end);
+                *tile = b.select(there, *tile, least);
+            }
+        }
+        let all = |b: &mut Builder, op: ReduceOp, tiles: &[Value]| {
+            let join = |b: &mut Builder, x, y| match op {
+                ReduceOp::Max => b.max(x, y),
+                ReduceOp::Min => b.min(x, y),
+                ReduceOp::Sum => b.add(x, y),
+            };
+            let own = tiles[1..].iter().fold(tiles[0], |all, &t| join(b, all, t));
+            b.reduce(op, own, 0)
+        };
+        match self.scoring {
+            Scoring::SoftmaxOfChosen => {}
+            Scoring::Sigmoid => {
+                tiles.iter_mut().for_each(|t| *t = crate::emit::activation(b, crate::Activation::Sigmoid, *t))
+            }
+            Scoring::Softmax => {
+                let largest = all(b, ReduceOp::Max, &tiles);
+                for tile in &mut tiles {
+                    let below = b.sub(*tile, largest);
+                    *tile = b.unary(UnaryOp::Exp, below);
+                }
+                let sum = all(b, ReduceOp::Sum, &tiles);
+                tiles.iter_mut().for_each(|t| *t = b.div(*t, sum));
+            }
+        }
+        let numbers = b.local(Elem::F32, &[1, used]);
+        let scores = b.local(Elem::F32, &[1, used]);
+        // Where all is NaN nothing equals the largest: then it is the last expert, so that there is one.
+        let last = b.int(i64::from(n) - 1, Type::new(Elem::I32, &[1, 1]));
+        let none = b.int(i64::from(i32::MAX), Type::new(Elem::I32, &[LANES, 1]));
+        let taken = b.float(2.0 * LEAST, &[LANES, 1]);
+        b.for_loop([zero, rounds, one], &tiles, |b, slot, tiles| {
+            let largest = all(b, ReduceOp::Max, tiles);
+            let found: Vec<Value> = tiles
+                .iter()
+                .zip(&at)
+                .map(|(&tile, &at)| {
+                    let is_largest = b.cmp(CmpOp::Eq, tile, largest);
+                    b.select(is_largest, at, none)
+                })
+                .collect();
+            let place = all(b, ReduceOp::Min, &found);
+            let place = b.min(place, last);
+            let number = b.convert(place, Elem::F32);
+            b.store(numbers, &[zero, slot], number, None);
+            b.store(scores, &[zero, slot], largest, None);
+            let rest = tiles.iter().zip(&at).map(|(&tile, &at)| {
+                let is_place = b.cmp(CmpOp::Eq, at, place);
+                b.select(is_place, taken, tile)
+            });
+            rest.collect()
+        });
+        let room = used.next_power_of_two();
+        let chosen = (used < room).then(|| crate::emit::below(b, zero, room, used));
+        let weights = b.load(scores, &[zero, zero], &[1, room], chosen);
+        let weights = self.weights(b, weights, chosen);
+        let written = b.load(numbers, &[zero, zero], &[1, room], chosen);
+        let mask = chosen.map_or(writes, |chosen| b.binary(BinaryOp::And, chosen, writes));
+        b.store(out, &[token, zero], written, Some(mask));
+        b.store(out, &[token, rounds], weights, Some(mask));
+        numbers
+    }
+
+    /// Weights of the chosen experts of their scores, both `[1, room]`.
+    fn weights(&self, b: &mut Builder, mut weights: Value, chosen: Option<Value>) -> Value {
+        if self.scoring == Scoring::SoftmaxOfChosen {
+            if let Some(chosen) = chosen {
+                let room = b.ty(weights).shape.last();
+                let least = b.float(LEAST, &[1, room]);
+                weights = b.select(chosen, weights, least);
+            }
+            weights = softmax(b, weights, chosen);
+        }
+        if self.normalize {
+            let sum = b.reduce(ReduceOp::Sum, weights, 1);
+            let least = b.float(LEAST_SUM, &[1, 1]);
+            let sum = b.max(sum, least);
+            weights = b.div(weights, sum);
+        }
+        crate::emit::scaled(b, self.scale.f64(), weights)
+    }
+}
+
+impl Scoring {
+    fn tag(self) -> &'static str {
+        match self {
             Scoring::Softmax => "softmax",
             Scoring::Sigmoid => "sigmoid",
             Scoring::SoftmaxOfChosen => "chosen",
+        }
+    }
+
+    /// Scores of logits `[1, piece]`, of which a mask says which there are; of others the least.
+    fn scores(self, b: &mut Builder, mut logits: Value, inside: Option<Value>) -> Value {
+        let piece = b.ty(logits).shape.last();
+        let least = b.float(LEAST, &[1, piece]);
+        if let Some(inside) = inside {
+            logits = b.select(inside, logits, least);
+        }
+        let scores = match self {
+            Scoring::Softmax => softmax(b, logits, inside),
+            Scoring::Sigmoid => crate::emit::activation(b, crate::Activation::Sigmoid, logits),
+            Scoring::SoftmaxOfChosen => logits,
         };
+        match inside {
+            Some(inside) => b.select(inside, scores, least),
+            None => scores,
+        }
+    }
+}
+
+/// Softmax of `x [1, n]` over the places of a mask.
+fn softmax(b: &mut Builder, x: Value, inside: Option<Value>) -> Value {
+    let n = b.ty(x).shape.last();
+    let zero = b.float(0.0, &[1, n]);
+    let largest = b.reduce(ReduceOp::Max, x, 1);
+    let below = b.sub(x, largest);
+    let mut e = b.unary(UnaryOp::Exp, below);
+    if let Some(inside) = inside {
+        e = b.select(inside, e, zero);
+    }
+    let sum = b.reduce(ReduceOp::Sum, e, 1);
+    b.div(e, sum)
+}
+
+impl Template for Route {
+    fn name(&self) -> String {
+        let scoring = self.scoring.tag();
         let bias = if self.bias { "_bias" } else { "" };
         let normalize = if self.normalize { "_norm" } else { "" };
         let groups = match self.groups {
@@ -198,15 +363,8 @@ impl Template for Route {
         let inside = (n < piece).then(|| crate::emit::below(&mut b, zero, piece, n));
         let nothing = b.float(0.0, &[1, piece]);
         let least = b.float(LEAST, &[1, piece]);
-        let mut logits = b.load(a.logits, &[row, zero], &[1, piece], inside);
-        if let Some(inside) = inside {
-            logits = b.select(inside, logits, least);
-        }
-        let scores = match self.scoring {
-            Scoring::Softmax => self.softmax(&mut b, logits, inside),
-            Scoring::Sigmoid => crate::emit::activation(&mut b, crate::Activation::Sigmoid, logits),
-            Scoring::SoftmaxOfChosen => logits,
-        };
+        let logits = b.load(a.logits, &[row, zero], &[1, piece], inside);
+        let scores = self.scoring.scores(&mut b, logits, inside);
         let mut ranked = scores;
         if let Some(bias) = a.bias {
             let bias = b.load(bias, &[zero, zero], &[1, piece], inside);
@@ -239,22 +397,9 @@ impl Template for Route {
             let taken = b.float(2.0 * LEAST, &[1, piece]);
             vec![b.select(is_place, taken, ranked), weights]
         });
-        let mut weights = chosen[1];
+        let weights = chosen[1];
         let chosen = (self.used < room).then(|| crate::emit::below(&mut b, zero, room, self.used));
-        if self.scoring == Scoring::SoftmaxOfChosen {
-            if let Some(chosen) = chosen {
-                let least = b.float(LEAST, &[1, room]);
-                weights = b.select(chosen, weights, least);
-            }
-            weights = self.softmax(&mut b, weights, chosen);
-        }
-        if self.normalize {
-            let sum = b.reduce(ReduceOp::Sum, weights, 1);
-            let least = b.float(LEAST_SUM, &[1, 1]);
-            let sum = b.max(sum, least);
-            weights = b.div(weights, sum);
-        }
-        weights = crate::emit::scaled(&mut b, self.scale.f64(), weights);
+        let weights = self.routing().weights(&mut b, weights, chosen);
         b.store(a.out, &[row, used], weights, chosen);
         Ok(b.finish())
     }

@@ -30,6 +30,10 @@ pub enum Slot {
     Bias,
     /// The experts of each row and their weights, `f32 [T, 2 * used]`.
     Routes,
+    /// A router's logits, `f32 [T, experts]`.
+    Logits,
+    /// What a product has chosen by them: as Routes.
+    Choice,
     /// For each expert the rows that go to it, `i32 [experts, T]`.
     ExpertRows,
     /// How many rows go to each expert, `i32`.
@@ -54,6 +58,16 @@ pub enum Slot {
     PartSums,
     /// The largest score and the total of each part of a token's positions, `f32`.
     PartTotals,
+    /// The tokens' own keys, which are not in the cache yet, `f32`.
+    OwnKeys,
+    /// The tokens' own values, `f32`.
+    OwnValues,
+    /// Weights of an RMS norm of keys, `f32`.
+    KeyNormWeight,
+    /// The cache of keys where the tokens' own are stored.
+    KeyStore,
+    /// The cache of values where the tokens' own are stored.
+    ValueStore,
     /// Rows added to the result, `f32`.
     Residual,
     /// `i32 [T]`: which rows of X to read.

@@ -13,6 +13,7 @@ use crate::synthetic::{Filler, Synthetic};
 use crate::tokenizer::Tokenizer;
 use hrx_cache::{Cache, CacheOptions};
 use hrx_ir::graph::{Graph, Tensor, Weight, WeightSource};
+use hrx_ir::quant::Arranged;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -49,6 +50,9 @@ impl Default for ModelOptions {
     }
 }
 
+/// About how many bytes of a weight are arranged at once.
+const ARRANGED_AT_ONCE: usize = 8 << 20;
+
 /// What sessions share: the file, the graph and where the weights are.
 pub(crate) struct ModelData {
     pub(crate) gguf: Gguf,
@@ -77,8 +81,10 @@ impl ModelData {
             }
             let stored = match placed.stored.get(&t) {
                 Some(stored) => stored.clone(),
-                None if self.synthetic => filler.place(device, self.gguf.require_tensor(&w.name)?)?,
-                None => self.place_weight(device, w)?,
+                None if self.synthetic => {
+                    filler.place(device, self.gguf.require_tensor(&w.name)?, needed.arranged(w))?
+                }
+                None => self.place_weight(device, w, needed.arranged(w))?,
             };
             // What is read now and then comes back from the file.
             let in_file = self.stored(w)?;
@@ -97,8 +103,11 @@ impl ModelData {
         Ok(placed.clone())
     }
 
-    fn place_weight(&self, device: &dyn Device, w: &Weight) -> Result<Buffer, Error> {
+    fn place_weight(&self, device: &dyn Device, w: &Weight, arranged: Option<&Arranged>) -> Result<Buffer, Error> {
         let stored = self.stored(w)?;
+        if let Some(arranged) = arranged {
+            return self.arrange(device, w, &stored, arranged);
+        }
         if let Stored::Whole(info) = stored {
             return Ok(device.place(self.gguf.tensor_data(info), &w.name)?);
         }
@@ -108,6 +117,27 @@ impl ModelData {
             device.write(&buffer, at, self.gguf.data(info))?;
             at += info.byte_size() as u64;
             // What was copied need not stay in memory twice.
+            self.gguf.release(info);
+        }
+        Ok(buffer)
+    }
+
+    /// Brings a weight to the device's memory in another order of its bytes, some blocks at a time.
+    fn arrange(
+        &self,
+        device: &dyn Device,
+        w: &Weight,
+        stored: &Stored<'_>,
+        arranged: &Arranged,
+    ) -> Result<Buffer, Error> {
+        let buffer = device.alloc(arranged.bytes(stored.byte_size()), &w.name)?;
+        let mut at = 0;
+        for info in stored.parts() {
+            for some in self.gguf.data(info).chunks(arranged.whole_blocks(ARRANGED_AT_ONCE)) {
+                let blocks = arranged.blocks(some);
+                device.write(&buffer, at, &blocks)?;
+                at += blocks.len() as u64;
+            }
             self.gguf.release(info);
         }
         Ok(buffer)
@@ -128,7 +158,8 @@ impl ModelData {
             let stored = self.stored(w)?;
             let copied = self.synthetic || device.copies_data() || matches!(stored, Stored::Experts(_));
             if copied && needed.reads_stored(t) && !placed.stored.contains_key(&t) {
-                sum += stored.byte_size();
+                let bytes = stored.byte_size();
+                sum += needed.arranged(w).map_or(bytes, |arranged| arranged.bytes(bytes));
             }
             if let Some(pack) = needed.pack(&self.graph, t).filter(|_| !placed.packed.contains_key(&t)) {
                 sum += packed_bytes(&pack);

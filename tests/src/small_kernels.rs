@@ -24,6 +24,7 @@ fn attention(tiling: impl Into<AttentionCut>) -> Request {
         shared: false,
         sinks: false,
         sequences: false,
+        own: None,
         cache: Elem::F16,
         window: None,
         scale: Real(0.125),

@@ -11,15 +11,17 @@ use cranelift_entity::PrimaryMap;
 use hrx_ir::tile::{Access, Content, Extent, GridExpr, Kernel};
 use std::collections::HashMap;
 
-/// Words that a loop carries at most: each is a register more.
+/// Words that a loop carries at most: each is a register more. Where waves of a SIMD are few, and where they are some.
 const MOST: usize = 32;
+const MOST_OF_SOME: usize = 16;
 
-/// Waves of a SIMD that are few.
+/// Waves of a SIMD that are few, and some.
 const FEW: u64 = 5;
+const SOME: u64 = 6;
 
-/// Waves of a launch for one token.
-fn waves_of_one_token(k: &Kernel) -> u64 {
-    k.grid.iter().map(of_one).product::<u64>() * u64::from(k.waves)
+/// Programs of a launch for one token.
+pub(crate) fn programs_of_one_token(k: &Kernel) -> u64 {
+    k.grid.iter().map(of_one).product()
 }
 
 fn of_one(e: &GridExpr) -> u64 {
@@ -34,14 +36,19 @@ fn of_one(e: &GridExpr) -> u64 {
 
 /// Moves the loads of a kernel for a chip of so many SIMDs.
 pub(super) fn loads_ahead(k: &Kernel, simds: u32, lanes: &mut LaneKernel) {
-    let pipelined = waves_of_one_token(k) <= FEW * u64::from(simds);
+    let waves = programs_of_one_token(k) * u64::from(k.waves);
+    let most = match waves.div_ceil(u64::from(simds.max(1))) {
+        n if n <= FEW => MOST,
+        n if n <= SOME => MOST_OF_SOME,
+        _ => 0,
+    };
     let constants = lanes.body.iter().filter_map(|i| match (&i.op, &i.results[..]) {
         (Op::Const(bits), &[r]) => Some((r, *bits as i32)),
         _ => None,
     });
     let constants = constants.collect();
     let rounds = Vec::new();
-    let mut ahead = Ahead { k, types: &mut lanes.types, constants, rounds, pipelined };
+    let mut ahead = Ahead { k, types: &mut lanes.types, constants, rounds, most };
     ahead.block(&mut lanes.body);
 }
 
@@ -52,8 +59,8 @@ struct Ahead<'a> {
     constants: HashMap<Val, i32>,
     /// Registers that are predicates as numbers: bounds of loops of one round or none.
     rounds: Vec<Val>,
-    /// Whether loops ask for the next turn's.
-    pipelined: bool,
+    /// Words that loops carry at most of what the next turns need.
+    most: usize,
 }
 
 impl Ahead<'_> {
@@ -66,7 +73,7 @@ impl Ahead<'_> {
             if let Op::For { bounds, body, .. } = &mut inst.op {
                 let once = self.rounds.contains(&bounds[1]);
                 self.block(body);
-                if self.pipelined && !once {
+                if self.most > 0 && !once {
                     out.extend(self.pipelined(&mut inst));
                 }
             }
@@ -76,23 +83,34 @@ impl Ahead<'_> {
         self.weights_first(block);
     }
 
-    /// Moves loads to the front, with what their addresses follow from.
+    /// Moves loads to the front, with what their addresses follow from; those of rows that were loaded themselves to behind
+    /// that load.
     fn weights_first(&self, block: &mut Block) {
         let made = made_in(block);
-        let mut moves = vec![false; block.len()];
+        // For each instruction that moves, the one that it stands behind, counted from 1; 0 is the front.
+        let mut moves: Vec<Option<usize>> = vec![None; block.len()];
         for (i, inst) in block.iter().enumerate() {
-            let mut needed = Vec::new();
-            if self.is_weights(inst) && slice(block, &made, inst, &mut needed) {
-                moves[i] = true;
-                needed.into_iter().for_each(|n| moves[n] = true);
+            if self.is_weights(inst) {
+                moves[i] = Some(earliest(block, &made, i, &mut moves));
             }
         }
-        let (mut front, mut rest) = (Vec::with_capacity(block.len()), Vec::new());
+        let mut places: Vec<Vec<Inst>> = (0..=block.len()).map(|_| Vec::new()).collect();
+        let mut stays: Vec<Option<Inst>> = Vec::with_capacity(block.len());
         for (inst, moves) in block.drain(..).zip(moves) {
-            if moves { front.push(inst) } else { rest.push(inst) }
+            match moves {
+                Some(place) => {
+                    places[place].push(inst);
+                    stays.push(None);
+                }
+                None => stays.push(Some(inst)),
+            }
         }
-        front.append(&mut rest);
-        *block = front;
+        let mut places = places.into_iter();
+        block.extend(places.next().into_iter().flatten());
+        for (inst, behind) in stays.into_iter().zip(places) {
+            block.extend(inst);
+            block.extend(behind);
+        }
     }
 
     fn is_weights(&self, inst: &Inst) -> bool {
@@ -116,7 +134,7 @@ impl Ahead<'_> {
             }
         }
         let words: usize = loads.iter().map(|&i| body[i].results.len()).sum();
-        if words == 0 || words > MOST {
+        if words == 0 || words > self.most {
             return Vec::new();
         }
         needed.extend(&loads);
@@ -218,6 +236,43 @@ fn rename(op: &mut Op, names: &HashMap<Val, Val>) {
     }
 }
 
+/// Behind which instruction of the block, counted from 1, another one can stand at the earliest if the arithmetic that it
+/// follows from moves with it; which is noted in `moves`.
+fn earliest(block: &Block, made: &HashMap<Val, usize>, at: usize, moves: &mut [Option<usize>]) -> usize {
+    let mut place = 0;
+    for v in operands(&block[at].op) {
+        let Some(&i) = made.get(&v) else { continue };
+        let behind = match (moves[i], is_arithmetic(&block[i].op)) {
+            (Some(known), _) => known,
+            (None, true) => {
+                let known = earliest(block, made, i, moves);
+                moves[i] = Some(known);
+                known
+            }
+            (None, false) => i + 1,
+        };
+        place = place.max(behind);
+    }
+    place
+}
+
+/// Whether an operation is one of numbers that a lane has.
+fn is_arithmetic(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Const(_)
+            | Op::Lane
+            | Op::Wave
+            | Op::Program(_)
+            | Op::Param(_)
+            | Op::Un(..)
+            | Op::Bin(..)
+            | Op::Cmp(..)
+            | Op::Select(..)
+            | Op::Fma(..)
+    )
+}
+
 /// Collects which instructions of the block a load's address and predicate follow from; whether they are all arithmetic.
 fn slice(block: &Block, made: &HashMap<Val, usize>, load: &Inst, needed: &mut Vec<usize>) -> bool {
     let mut open = operands(&load.op);
@@ -227,11 +282,10 @@ fn slice(block: &Block, made: &HashMap<Val, usize>, load: &Inst, needed: &mut Ve
             continue;
         }
         needed.push(i);
-        match &block[i].op {
-            Op::Const(_) | Op::Lane | Op::Wave | Op::Program(_) | Op::Param(_) => {}
-            op @ (Op::Un(..) | Op::Bin(..) | Op::Cmp(..) | Op::Select(..) | Op::Fma(..)) => open.extend(operands(op)),
-            _ => return false,
+        if !is_arithmetic(&block[i].op) {
+            return false;
         }
+        open.extend(operands(&block[i].op));
     }
     true
 }

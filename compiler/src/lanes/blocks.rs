@@ -301,7 +301,7 @@ fn small(e: &Bytes, i: u32, size: u32) -> Option<Small> {
 #[cfg(test)]
 mod tests {
     use super::{Small, Term, Word, block_words, group_numbers, terms};
-    use hrx_ir::quant::{Bytes, FORMATS, Format, Scales};
+    use hrx_ir::quant::{Bytes, Format, Scales};
 
     fn word_at(block: &[u8], at: u32) -> u32 {
         u32::from_le_bytes(block[at as usize..at as usize + 4].try_into().expect("words lie in the block"))
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn every_format_has_the_form_and_its_codes() {
-        for f in FORMATS {
+        for f in Format::all() {
             let common = block_words(f).unwrap_or_else(|| panic!("{} has not the form", f.name));
             let block = block(f);
             for w in 0..f.block / 4 {
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn the_integers_of_scales_have_one_of_two_forms() {
-        for f in FORMATS {
+        for f in Format::all() {
             let all = [Some((f.scales)()), f.mins.map(|m| m())];
             let integers = |s: Scales| match s {
                 Scales::Scaled { by, .. } | Scales::E4m3 { by } => Some(by),

@@ -15,7 +15,7 @@
 //! * [`ir`], [`mod@print`]: the lane form and its text.
 //! * [`interp`]: runs a kernel in lane form, all lanes of a workgroup in step, and finds races in LDS.
 
-mod ahead;
+pub(crate) mod ahead;
 pub mod alignment;
 mod assign;
 mod blocks;

@@ -9,12 +9,13 @@
 mod matrix;
 mod memory;
 
+use crate::lanes::ahead::programs_of_one_token;
 use crate::lanes::alignment::Alignments;
 use crate::lanes::ir::{Address, LaneKernel, Val};
 use crate::simt::{Codegen, GLOBAL, Isa, Result, said};
 use crate::target::amd::MatrixOp;
 use crate::target::nvidia::{self, Chip};
-use hrx_ir::tile::{Kernel, View};
+use hrx_ir::tile::{Content, Kernel, Op, View};
 use inkwell::attributes::AttributeLoc;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue, StructValue};
 
@@ -38,12 +39,31 @@ pub(crate) struct Nvptx {
     alignments: Alignments,
     /// Whether launches begin before those in front of them have ended.
     begins_early: bool,
+    /// How many workgroups are to have room on a multiprocessor beside one another, if that is to be kept.
+    beside: Option<u32>,
+}
+
+/// The fewest registers that a lane is to have for the sake of more workgroups.
+const FEWEST_REGISTERS: u32 = 80;
+
+/// How many workgroups of a product of one token's row with quantised weights are to have room beside one another: all of
+/// the launch, where registers allow it. With a few more than there is room for it would take twice as long.
+fn beside(chip: &Chip, k: &Kernel) -> Option<u32> {
+    let quantised = k.views.values().any(|v| matches!(v.content, Content::Quant(_)));
+    if !quantised || k.insts.values().any(|i| matches!(i.op, Op::Mma { .. })) {
+        return None;
+    }
+    let multiprocessors = u64::from(chip.board.multiprocessors.value);
+    let wanted = programs_of_one_token(k).div_ceil(multiprocessors);
+    let most = nvidia::REGISTERS.value / (FEWEST_REGISTERS * nvidia::WARP * k.waves).max(1);
+    let n = u32::try_from(wanted).unwrap_or(u32::MAX).min(most);
+    (n > 1).then_some(n)
 }
 
 impl Nvptx {
     /// For a kernel and a chip.
     pub(crate) fn new(chip: &Chip, k: &Kernel, lanes: &LaneKernel) -> Nvptx {
-        Nvptx { alignments: Alignments::of(k, lanes), begins_early: chip.begins_early() }
+        Nvptx { alignments: Alignments::of(k, lanes), begins_early: chip.begins_early(), beside: beside(chip, k) }
     }
 }
 
@@ -63,6 +83,10 @@ impl Isa for Nvptx {
         let threads = (g.lanes.wave * g.lanes.waves).to_string();
         let attribute = g.cx.create_string_attribute("nvvm.reqntid", &threads);
         g.function.add_attribute(AttributeLoc::Function, attribute);
+        if let Some(n) = g.isa.beside {
+            let attribute = g.cx.create_string_attribute("nvvm.minctasm", &n.to_string());
+            g.function.add_attribute(AttributeLoc::Function, attribute);
+        }
     }
 
     fn view<'c>(_: &Codegen<'c, '_, Self>, _: View, base: PointerValue<'c>) -> Result<BasicValueEnum<'c>> {

@@ -14,12 +14,14 @@
 //!
 //! The layouts follow GGML's block structures as the GGUF specification and `gguf-py`'s `quants` module describe them.
 
+mod arranged;
 mod expr;
 mod packed;
 mod random;
 mod table;
 mod tables;
 
+pub use arranged::{ARRANGED, Arranged};
 pub use expr::{Bytes, E4M3_FACTOR, E4M3_NAN, E8M0_SUBNORMAL, Number, Scales};
 pub use packed::{FOURS, Packed, PackedFactors, PackedScales, Plane};
 pub use table::FORMATS;
@@ -71,9 +73,14 @@ impl std::fmt::Debug for Format {
 }
 
 impl Format {
+    /// All formats that kernels can read: those of files, and [arranged](Arranged) ones.
+    pub fn all() -> impl Iterator<Item = &'static Format> + Clone {
+        FORMATS.iter().chain(ARRANGED.iter().map(|a| &a.format))
+    }
+
     /// The format of that name (lower case, as `q4_k`).
     pub fn from_name(name: &str) -> Option<&'static Format> {
-        FORMATS.iter().find(|f| f.name == name)
+        Format::all().find(|f| f.name == name)
     }
 
     /// The format with GGML's number.

@@ -3,6 +3,7 @@
 
 mod cut;
 mod join;
+mod own;
 mod parts;
 mod tile;
 mod vectors;
@@ -11,6 +12,7 @@ mod weigh;
 
 pub use cut::{AttentionCut, AttentionSizes, AttentionTiling, TileAttention, WaveAttention};
 pub use join::AttentionJoin;
+pub use own::OwnHeads;
 
 use crate::Template;
 use crate::emit::load_index;
@@ -28,6 +30,11 @@ use hrx_ir::tile::{Access, Builder, Elem, Extent, Kernel, UnaryOp, Value, View};
 /// `Firsts[t]` on, a multiple of 64. Tokens of different sequences are in different programs then.
 ///
 /// A sink is one more score of a head, without a value.
+///
+/// With `own` the launch has one token of each sequence, whose position has not been stored: X are queries before they are
+/// turned, and there are, behind Sinks, with norms NormWeight and KeyNormWeight `f32 [head_dim]`, for a rotation Cos and Sin
+/// `f32 [T, n_rot / 2]`, OwnKeys `f32 [T, kv_heads * head_dim]`, OwnValues `f32 [T, kv_heads * value_dim]`, and KeyStore and
+/// ValueStore, the caches once more, which get the token's rows.
 ///
 /// Slots: NTokens; NCtx (a multiple of 64); HeadStride; for values of another size than keys ValueStride; Positions
 /// `i32 [T]`, each below NCtx, and with a [`TileAttention`] none below the one before; with `sequences` Firsts `i32 [T]`; X: the queries `f32 [T, heads * head_dim]`; KeyCache `[kv_heads, NCtx, head_dim]`; ValueCache
@@ -62,6 +69,8 @@ pub struct Attention {
     pub softcap: Option<Real>,
     /// The form of the result.
     pub output: Output,
+    /// Whether queries, keys and values come as products leave them, to be turned and stored here; of single tokens only.
+    pub own: Option<OwnHeads>,
     /// How the work is cut.
     pub tiling: AttentionCut,
 }
@@ -79,6 +88,7 @@ struct Args {
     keys: View,
     values: View,
     sinks: Option<View>,
+    own: Option<own::OwnArgs>,
     out: Sink,
 }
 
@@ -139,6 +149,7 @@ impl Attention {
         check_output(FAMILY, self.output, self.value_dim)?;
         unless(self.cache.is_float(), format!("a cache of {}", self.cache), "it is not a float")?;
         unless(self.window != Some(0), "window = 0".into(), "a token sees itself")?;
+        self.own.map_or(Ok(()), |own| own.check(self))?;
         self.tiling.check(self)
     }
 
@@ -175,6 +186,7 @@ impl Attention {
             keys,
             values,
             sinks: self.sinks.then(|| i.view(Slot::Sinks, Elem::F32, &[1.into(), self.heads.into()], Access::In)),
+            own: self.own.map(|own| own.declare(i, self, t, [[n_ctx, stride], [n_ctx, value_stride]])),
             out: match self.tiling.parts() {
                 1 if matches!(self.tiling, AttentionCut::Tile(_)) => {
                     Sink::Heads(i.view(Slot::Out, Elem::F32, &[t, self.heads.into(), value.into()], Access::Out))
@@ -197,6 +209,7 @@ impl Template for Attention {
         }
         name += if self.sinks { "_sinks" } else { "" };
         name += if self.sequences { "_seqs" } else { "" };
+        name += &self.own.map_or(String::new(), |own| own.tag());
         name += &self.tiling.tag();
         name += &format!("_scale{}", self.scale.tag());
         if let Some(w) = self.window {

@@ -8,6 +8,7 @@
 //! The matrix unit takes rows of its second factor, so values are transposed: on their way to local memory, or out of it
 //! where lanes can load transposed matrices.
 
+use super::own::{Own, Place};
 use super::waves::part_of;
 use super::{Args, Attention, Sink, TileAttention, UNSEEN, with_sink};
 use crate::emit::{load_index, places, scaled, softcap, times};
@@ -48,7 +49,7 @@ pub(super) fn emit(b: &mut Builder, l: &Attention, t: &TileAttention, a: &Args) 
     let [keys, values] = local(b, l, t);
     let tile = Tile { l, t, a, head, kv_head, tokens, position, keys, values };
     let [first, end] = tile.range(b, token);
-    let sums = tile.sums(b, first, [first, end]);
+    let sums = tile.sums(b, first, [first, end], None);
     tile.finish(b, [token, place], &sums);
 }
 
@@ -65,7 +66,14 @@ fn emit_part(b: &mut Builder, l: &Attention, t: &TileAttention, a: &Args) {
     let head = b.add(places, first);
     let at = load_index(b, a.positions, token);
     let one = b.index(1);
-    let end = b.add(at, one);
+    let leads = (l.heads / l.kv_heads > t.group).then(|| {
+        let of_head = b.mul(kv_head, share);
+        b.cmp(CmpOp::Eq, program, of_head)
+    });
+    let place = Place { token, first, kv_head, position: at, part };
+    let own = Own::turned(b, (l, t, a), place, leads);
+    // The own position is in the cache, or apart.
+    let end = if own.is_some() { at } else { b.add(at, one) };
     let whole = a.first_seen(b, token, at, l.window);
     let step = b.index(i64::from(t.keys));
     let start = b.div(whole, step);
@@ -78,7 +86,7 @@ fn emit_part(b: &mut Builder, l: &Attention, t: &TileAttention, a: &Args) {
     // A part that has no positions reads what is there, and uses none of it.
     let some = b.cmp(CmpOp::Lt, from, to);
     let safe = b.select(some, from, start);
-    let sums = tile.sums(b, safe, [from, to]);
+    let sums = tile.sums(b, safe, [from, to], own.map(|own| (own, places)));
     tile.store_part(b, [places, part], &sums);
 }
 
@@ -195,11 +203,17 @@ impl Tile<'_> {
         store(self.values, values, self.t.turned);
     }
 
-    /// Goes over the positions, beginning to read at `safe`, which is the first of them if there is one.
-    fn sums(&self, b: &mut Builder, safe: Value, [first, end]: [Value; 2]) -> Sums {
+    /// Goes over the positions, beginning to read at `safe`, which is the first of them if there is one. What is not in
+    /// the cache comes before them, for the rows' heads among it.
+    fn sums(&self, b: &mut Builder, safe: Value, [first, end]: [Value; 2], own: Option<(Own, Value)>) -> Sums {
         let (l, t) = (self.l, self.t);
         let rows = t.rows();
-        let queries = self.queries(b);
+        let queries = match &own {
+            Some((own, places)) => {
+                pieces(l.head_dim, u32::MAX).into_iter().map(|piece| own.queries(b, *places, piece)).collect()
+            }
+            None => self.queries(b),
+        };
         let (zero, one, step) = (b.index(0), b.index(1), b.index(i64::from(t.keys)));
         let staged = self.load(b, safe);
         self.put(b, &staged, zero);
@@ -209,8 +223,16 @@ impl Tile<'_> {
         let steps = b.div(seen, step);
         let last = b.mul(steps, step);
         let last = b.add(first, last);
-        let mut inits = vec![zero, b.float(NOTHING_SEEN, &[rows, 1]), b.float(0.0, &[rows, 1])];
-        inits.extend(pieces(l.value_dim, PIECE).iter().map(|&[_, d]| b.float(0.0, &[rows, d])));
+        let nothing = b.float(NOTHING_SEEN, &[rows, 1]);
+        let [largest, total] = match &own {
+            Some((own, places)) => own.begin(b, *places, nothing),
+            None => [nothing, b.float(0.0, &[rows, 1])],
+        };
+        let mut inits = vec![zero, largest, total];
+        inits.extend(pieces(l.value_dim, PIECE).into_iter().map(|piece| match &own {
+            Some((own, _)) => own.sum(b, l, rows, piece),
+            None => b.float(0.0, &[rows, piece[1]]),
+        }));
         let out = b.for_loop([first, end, step], &inits, |b, at, carried| {
             let half = carried[0];
             let other = b.sub(one, half);
@@ -243,7 +265,9 @@ impl Tile<'_> {
         let places = b.add(places, at);
         let places = b.reshape(places, &[1, t.keys]);
         let wide = Shape::new(&[t.rows(), t.keys]);
-        let mut seen = b.cmp(CmpOp::Le, places, self.position);
+        // The own position, where it is apart, is behind all in the cache.
+        let before = if l.own.is_some() { CmpOp::Lt } else { CmpOp::Le };
+        let mut seen = b.cmp(before, places, self.position);
         if let Some(window) = l.window {
             let window = b.index(i64::from(window));
             let before = b.sub(self.position, window);

@@ -137,6 +137,9 @@ impl LinearCut {
 
     /// The cut for rows that are the sum of a token's experts'.
     pub fn of_sum(shape: &TargetShape, nk: [u32; 2], weight: WeightType) -> LinearCut {
+        if let Some(t) = RowsTiling::of_sum(shape, nk[1], weight) {
+            return t.into();
+        }
         match LinearCut::choose(shape, nk, weight, 1, 1) {
             // Each program has a row of every expert to stage: more of smaller ones.
             LinearCut::Rows(t) if t.fixed => RowsTiling { rows: t.rows / 2, waves: t.waves / 2, ..t }.into(),

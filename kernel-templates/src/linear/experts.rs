@@ -6,8 +6,9 @@
 use super::{FAMILY, Linear, LinearCut};
 use crate::facts::{Output, TemplateError};
 use crate::packed::PANEL;
+use crate::route::Routing;
 use crate::slot::{Interface, Slot};
-use hrx_ir::tile::{Access, BinaryOp, Builder, Elem, Value, View};
+use hrx_ir::tile::{Access, BinaryOp, Builder, CmpOp, Elem, Value, View};
 
 /// Which experts' matrices a product is with. Matrices lie one behind another: `[count * n, k]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,11 +27,16 @@ pub struct Experts {
     pub grouped: bool,
     /// Whether a token's results are multiplied by the weights of its routes and summed.
     pub summed: bool,
+    /// How programs choose their token's experts by the router's logits, where no [`Route`](crate::Route) has done so. They
+    /// write what that would.
+    pub routing: Option<Routing>,
 }
 
 /// The parameters that experts add.
 pub(super) struct ExpertArgs {
+    /// What a router has written, or what the program has chosen itself, in local memory.
     routes: Option<View>,
+    logits: Option<[View; 2]>,
     lists: Option<[View; 2]>,
     pub scale: Option<View>,
 }
@@ -59,7 +65,10 @@ impl Experts {
         unless(!self.grouped || !matches!(l.tiling, LinearCut::Rows(_)), "programs for one row have no groups")?;
         unless(l.gated.is_none() || !self.scale, "gated products have no scale")?;
         let rows = matches!(l.tiling, LinearCut::Rows(_));
-        unless(l.norm.is_none(), "experts read rows that are normed")?;
+        let normed = l.fixed_rows() && !self.own;
+        unless(l.norm.is_none() || normed, "experts read rows that are normed, but for shared ones as numbers")?;
+        let routing = rows && self.routed && !self.summed && self.count <= Routing::MOST;
+        unless(self.routing.is_none() || routing, "programs with rows of waves choose among up to 256 experts")?;
         let plain = l.gated.is_none() && !l.bias && !self.scale && l.scale.is_none() && l.softcap.is_none();
         let summed = rows && self.own && self.routed && plain && l.output == Output::F32;
         unless(!self.summed || summed, "what is summed are plain products of routed rows of their own, row by row")?;
@@ -79,7 +88,11 @@ impl Experts {
     pub(super) fn declare(&self, i: &mut Interface, n_tokens: Value) -> ExpertArgs {
         let pairs = self.used.saturating_mul(2).into();
         ExpertArgs {
-            routes: (self.routed && !self.grouped)
+            logits: self.routing.map(|_| {
+                let of = [(Slot::Logits, self.count.into(), Access::In), (Slot::Choice, pairs, Access::Out)];
+                of.map(|(slot, n, access)| i.view(slot, Elem::F32, &[n_tokens.into(), n], access))
+            }),
+            routes: (self.routed && !self.grouped && self.routing.is_none())
                 .then(|| i.view(Slot::Routes, Elem::F32, &[n_tokens.into(), pairs], Access::In)),
             lists: self.grouped.then(|| {
                 let (t, rows) = (n_tokens.into(), [self.count.into(), n_tokens.into()]);
@@ -90,6 +103,22 @@ impl Experts {
             }),
             scale: self.scale.then(|| i.view(Slot::ExpertScale, Elem::F32, &[1.into(), self.count.into()], Access::In)),
         }
+    }
+
+    /// Lets the program choose the experts of its row of the launch, if it is to; the first of a token writes them.
+    pub(super) fn choose(&self, b: &mut Builder, a: &mut ExpertArgs, [program, row]: [Value; 2]) {
+        let Some((routing, views)) = self.routing.zip(a.logits) else { return };
+        let (zero, used) = (b.index(0), b.index(i64::from(self.used)));
+        let token = b.div(row, used);
+        let slot = b.binary(BinaryOp::Rem, row, used);
+        let place = b.add(program, slot);
+        let writes = b.cmp(CmpOp::Eq, place, zero);
+        a.routes = Some(routing.choose(b, [self.count, self.used], views, token, writes));
+    }
+
+    /// The row of the routes that a token's are in.
+    fn routes_row(&self, b: &mut Builder, token: Value) -> Value {
+        if self.routing.is_some() { b.index(0) } else { token }
     }
 
     /// What row `row` of the launch is about, for experts of `n` rows.
@@ -113,7 +142,8 @@ impl Experts {
     ) -> Chosen {
         let expert = match a.routes {
             Some(routes) => {
-                let number = b.load(routes, &[token, slot], &[1, 1], None);
+                let of = self.routes_row(b, token);
+                let number = b.load(routes, &[of, slot], &[1, 1], None);
                 let number = b.convert(number, Elem::I32);
                 b.reshape(number, &[])
             }
@@ -127,7 +157,8 @@ impl Experts {
     pub(super) fn weight(&self, b: &mut Builder, a: &ExpertArgs, [token, slot]: [Value; 2]) -> Option<Value> {
         let used = b.index(i64::from(self.used));
         let at = b.add(slot, used);
-        Some(b.load(a.routes?, &[token, at], &[1, 1], None))
+        let of = self.routes_row(b, token);
+        Some(b.load(a.routes?, &[of, at], &[1, 1], None))
     }
 
     /// The rows that go to an expert: the list, and how many there are.
@@ -154,6 +185,7 @@ impl Experts {
         let scale = if self.scale { "s" } else { "" };
         let grouped = if self.grouped { "g" } else { "" };
         let summed = if self.summed { "sum" } else { "" };
-        format!("_e{}u{}{routed}{own}{scale}{grouped}{summed}", self.count, self.used)
+        let routing = self.routing.map_or(String::new(), |r| r.tag());
+        format!("_e{}u{}{routed}{own}{scale}{grouped}{summed}{routing}", self.count, self.used)
     }
 }

@@ -54,7 +54,8 @@ pub struct Gated {
 /// `f32 [T, n]`; Out `f32 [T, n]`, or OutCodes and OutScales.
 ///
 /// With `experts` T is the number of tokens times the experts of one, and the product is with the matrices of the row's
-/// expert. Then there are also, behind NTokens, NRows: the number of tokens; behind x Routes `f32 [NRows, 2 * used]` and
+/// expert. Then there are also, behind NTokens, NRows: the number of tokens; behind x Routes `f32 [NRows, 2 * used]`, or with
+/// `routing` Logits `f32 [NRows, count]` and Choice, which gets what Routes would be, and
 /// ExpertScale `f32 [count]`, and for `grouped` ExpertRows `i32 [count, NRows]` and Counts `i32 [count]` instead of Routes; X is `f32 [NRows, k]`, or `own` `f32 [T, k]`; matrices are `[count * n, k]`, Bias
 /// `f32 [count, n]`. The scale comes before the bias. For `summed` Out is `f32 [NRows, n]`, as is Residual.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -166,6 +167,12 @@ impl Linear {
         unless(self.input != Output::Q15 || packed, fact(), "only packed matrices read it")?;
         let tokens = self.tiling.tokens();
         unless(self.norm.is_none() || tokens == 1, format!("norm with {tokens} tokens"), "programs norm one row")
+    }
+
+    /// Whether rows of x are made numbers in local memory.
+    fn fixed_rows(&self) -> bool {
+        let quantised = self.weight_types().all(|w| matches!(w, WeightType::Quant(_)));
+        matches!(self.tiling, LinearCut::Rows(t) if t.fixed) && quantised && self.input == Output::F32
     }
 
     /// Whether a matrix has weights of `f32`, which nothing rounds.
@@ -300,11 +307,11 @@ impl Template for Linear {
     fn kernel(&self) -> Result<Kernel, TemplateError> {
         self.check()?;
         let mut b = Builder::new(self.name());
-        let a = declare(&mut b, |i| self.declare(i));
+        let mut a = declare(&mut b, |i| self.declare(i));
         match &self.tiling {
             LinearCut::Vectors(t) => vectors::emit(&mut b, self, t, &a),
             LinearCut::Panels(t) => panels::emit(&mut b, self, t, &a),
-            LinearCut::Rows(t) => rows::emit(&mut b, self, t, &a),
+            LinearCut::Rows(t) => rows::emit(&mut b, self, t, &mut a),
             LinearCut::Matrix(t) => matrix::emit(&mut b, self, t, &a),
         }
         Ok(b.finish())

@@ -25,12 +25,16 @@ use hrx_ir::tile::{BinaryOp, Builder, CmpOp, Elem, GridExpr, ReduceOp, RunPart, 
 const RUN: u32 = 16;
 
 /// Emits the kernel's body.
-pub(super) fn emit(b: &mut Builder, l: &Linear, t: &RowsTiling, a: &Args) {
+pub(super) fn emit(b: &mut Builder, l: &Linear, t: &RowsTiling, a: &mut Args) {
     b.waves(t.waves);
     b.grid(0, GridExpr::ceil_div(l.n, t.rows));
     b.grid(1, GridExpr::Extent(a.n_tokens.into()));
     let (program, token) = (b.program_id(0), b.program_id(1));
     let first = times(b, program, t.rows);
+    if let Some((experts, args)) = l.experts.zip(a.experts.as_mut()) {
+        experts.choose(b, args, [program, token]);
+    }
+    let a = &*a;
     if let Some((experts, args)) = l.experts.filter(|e| e.summed).zip(a.experts.as_ref()) {
         return summed(b, l, t, a, [token, first], (experts, args));
     }
@@ -139,8 +143,7 @@ impl<'a> Rows<'a> {
     /// Rows, with the row of x in local memory where the cut has it there: with a norm its squares come in parts, `[1, n]`.
     fn staged(b: &mut Builder, (l, t, a): Facts<'a>, token: Value, row: Value) -> (Rows<'a>, Option<Value>) {
         let mut rows = Rows { l, t, a, token, row, fixed: None };
-        let quantised = a.weights.iter().all(|m| matches!(m, Matrix::Quant(..)));
-        if !(t.fixed && quantised && l.input == Output::F32) {
+        if !l.fixed_rows() {
             return (rows, None);
         }
         let staging = Staging { row: token, k: l.k, step: rows.step(), run: RUN, waves: t.waves };

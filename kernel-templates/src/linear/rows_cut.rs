@@ -34,8 +34,15 @@ impl RowsTiling {
         weight: WeightType,
         matrices: u32,
     ) -> Vec<Candidate<RowsTiling>> {
+        let n = nk[0];
         if let (WeightType::Quant(format), true) = (weight, fixed_rows(shape, nk[1])) {
             return fixed_candidates(shape, nk, format);
+        }
+        let few = shape.waves.is_some_and(|w| w.fixed_rows) && n <= FEW_ROWS;
+        if let (WeightType::Float(_), true, true) = (weight, few, nk[1].is_multiple_of(MOST_CHUNKS * CHUNK)) {
+            let cut = RowsTiling { rows: 2, chunks: MOST_CHUNKS, waves: FIXED_WAVES, fixed: false };
+            let reason = format!("{n} rows are too few for the chip: waves share each of them");
+            return vec![Candidate { cut, refused: None, terms: vec![Term { name: "programs", cycles: 0.0, reason }] }];
         }
         let mut out = Vec::new();
         for chunks in [1, 2, 4, 8, 16, 32] {
@@ -72,6 +79,31 @@ const SHORTEST: u32 = 32;
 fn fixed_rows(shape: &TargetShape, k: u32) -> bool {
     shape.waves.is_some_and(|w| w.fixed_rows && 3 * k < w.lds)
 }
+
+impl RowsTiling {
+    /// Whether rows of `f32` of this length are made numbers for products with quantised weights.
+    pub fn makes_numbers(shape: &TargetShape, weight: WeightType, k: u32) -> bool {
+        matches!(weight, WeightType::Quant(_)) && fixed_rows(shape, k)
+    }
+
+    /// The cut for rows that are each the sum of several experts': a wave has a row whole, so that all of them are asked
+    /// for together; none where rows are longer.
+    pub(super) fn of_sum(shape: &TargetShape, k: u32, weight: WeightType) -> Option<RowsTiling> {
+        let WeightType::Quant(format) = weight else { return None };
+        let chunks = k.div_ceil(CHUNK).next_power_of_two();
+        let lanes = chunks * lanes_of_chunk(format.block_bytes.div_ceil(format.chunks()));
+        (fixed_rows(shape, k) && lanes <= shape.lanes).then(|| {
+            let waves = FIXED_WAVES / 2;
+            RowsTiling { rows: shape.lanes / lanes * waves * 2, chunks, waves, fixed: true }
+        })
+    }
+}
+
+/// Rows of floats that are so few that a row's products are shared out among waves, on chips that make numbers of others.
+const FEW_ROWS: u32 = 256;
+
+/// The most chunks of a step.
+const MOST_CHUNKS: u32 = 64;
 
 /// Waves of a program that brings its row to local memory: they share that work.
 const FIXED_WAVES: u32 = 8;

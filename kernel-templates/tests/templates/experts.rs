@@ -6,7 +6,7 @@ use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
 use hrx_templates::{
     Activation, ExpertRows, ExpertSum, Experts, Gated, Linear, LinearCut, LinearTiling, MatrixTiling, Output, Real,
-    Route, RowCut, RowsTiling, Scoring, Slot, Template, WeightType,
+    Route, Routing, RowCut, RowsTiling, Scoring, Slot, Template, WeightType,
 };
 
 fn softmax(x: &[f64]) -> Vec<f64> {
@@ -171,7 +171,18 @@ pub fn check_experts_of(p: &Linear, seed: u64, bring: impl Fn(Vec<(Slot, Data)>)
     if p.input != Output::F32 {
         x = from_blocks(form, &codes, &scales);
     }
-    let routes = some_routes(&mut r, t, &e);
+    let mut routes = some_routes(&mut r, t, &e);
+    let logits: Vec<f64> = r.f32s(t * count).iter().map(|x| 4.0 * x).collect();
+    if let Some(Routing { scoring, normalize, scale }) = e.routing {
+        let cut = Route::cut(e.count);
+        let (experts, used, groups) = (e.count, e.used, [1, 1]);
+        let router = Route { experts, used, scoring, bias: false, normalize, scale, groups, cut };
+        routes = logits.chunks(count).flat_map(|logits| routed(&router, logits, &vec![0.0; count])).collect();
+    }
+    let (stored, norm_weight) = (x.clone(), r.f32s(k));
+    if let Some(eps) = p.norm {
+        x = rms_norm(&x, &norm_weight, f64::from(eps.0));
+    }
     let (weight, values) = matrix(&mut r, p.weight, count * n, k);
     let (up, up_values) = p.gated.as_ref().map_or((Data::Scalar(0), vec![]), |g| matrix(&mut r, g.up, count * n, k));
     let (bias, scale) = (r.f32s(count * n), r.f32s(count));
@@ -204,7 +215,10 @@ pub fn check_experts_of(p: &Linear, seed: u64, bring: impl Fn(Vec<(Slot, Data)>)
         (Slot::Counts, i32s(&counts)),
         (Slot::NTokens, Data::Scalar(rows as i32)),
         (Slot::NRows, Data::Scalar(t as i32)),
-        (Slot::X, f32s(&x)),
+        (Slot::X, f32s(&stored)),
+        (Slot::NormWeight, f32s(&norm_weight)),
+        (Slot::Logits, f32s(&logits)),
+        (Slot::Choice, Data::Room(Elem::F32, t * 2 * used)),
         (Slot::XCodes, Data::Elems(Elem::I8, codes)),
         (Slot::XScales, f32s(&scales)),
         (Slot::Routes, f32s(&routes)),
@@ -223,7 +237,11 @@ pub fn check_experts_of(p: &Linear, seed: u64, bring: impl Fn(Vec<(Slot, Data)>)
         _ => 0.0,
     };
     for (options, tolerance) in [(Options::default(), 1e-6f64), (Options::exact(), 2e-5)] {
-        check(&p.name(), &launch(p, &args, &options).elems(Slot::Out), &want, tolerance.max(least));
+        let done = launch(p, &args, &options);
+        check(&p.name(), &done.elems(Slot::Out), &want, tolerance.max(least));
+        if e.routing.is_some() {
+            check(&p.name(), &done.elems(Slot::Choice), &routes, tolerance);
+        }
     }
 }
 
@@ -255,7 +273,16 @@ fn turned(routes: &[f64], t: usize, e: &Experts) -> (Vec<i32>, Vec<i32>) {
 fn routes_are_turned_round() {
     let mut r = Random::new(3);
     for (t, count, used) in [(1, 4, 2), (31, 5, 1), (32, 8, 8), (70, 16, 3)] {
-        let e = Experts { count, used, routed: true, own: false, scale: false, grouped: true, summed: false };
+        let e = Experts {
+            count,
+            used,
+            routed: true,
+            own: false,
+            scale: false,
+            grouped: true,
+            summed: false,
+            routing: None,
+        };
         let routes = some_routes(&mut r, t, &e);
         let p = ExpertRows { experts: count, used };
         let before = vec![i32::MAX; t * count as usize];
@@ -279,7 +306,16 @@ fn groups_of_rows_are_multiplied_together() {
     let f16 = WeightType::Float(Elem::F16);
     let vectors: LinearCut = LinearTiling { tokens: 4, rows: 4, program_rows: 32, unroll: 1 }.into();
     let matrix: LinearCut = MatrixTiling { m: 16, n: 16, k: 32, waves: 1 }.into();
-    let experts = Experts { count: 5, used: 2, routed: true, own: false, scale: false, grouped: true, summed: false };
+    let experts = Experts {
+        count: 5,
+        used: 2,
+        routed: true,
+        own: false,
+        scale: false,
+        grouped: true,
+        summed: false,
+        routing: None,
+    };
     for tiling in [vectors, matrix] {
         let of = |n, k, weight, e: Experts| Linear {
             input: Output::F32,
@@ -300,7 +336,16 @@ fn products_are_with_the_chosen_experts() {
     let bf16 = WeightType::Float(Elem::BF16);
     let vectors: LinearCut = LinearTiling { tokens: 1, rows: 4, program_rows: 32, unroll: 1 }.into();
     let waves: LinearCut = RowsTiling { rows: 8, chunks: 2, waves: 1, fixed: false }.into();
-    let experts = Experts { count: 5, used: 2, routed: true, own: false, scale: false, grouped: false, summed: false };
+    let experts = Experts {
+        count: 5,
+        used: 2,
+        routed: true,
+        own: false,
+        scale: false,
+        grouped: false,
+        summed: false,
+        routing: None,
+    };
     for tiling in [vectors, waves] {
         let of = |n, k, weight, e: Experts| Linear {
             input: Output::F32,
@@ -310,7 +355,16 @@ fn products_are_with_the_chosen_experts() {
         check_experts(&of(32, 64, q4, experts), 1);
         // Rows that are no whole groups stay inside their expert.
         check_experts(&of(45, 64, q4, Experts { own: true, ..experts }), 2);
-        let all = Experts { count: 3, used: 3, routed: false, own: true, scale: false, grouped: false, summed: false };
+        let all = Experts {
+            count: 3,
+            used: 3,
+            routed: false,
+            own: true,
+            scale: false,
+            grouped: false,
+            summed: false,
+            routing: None,
+        };
         check_experts(&of(24, 40, bf16, all), 3);
         check_experts(&Linear { bias: true, ..of(40, 256, q6, Experts { scale: true, ..experts }) }, 4);
         let gated = Some(Gated { up: q4, activation: Activation::Silu });
@@ -323,7 +377,16 @@ fn products_are_with_the_chosen_experts() {
 #[test]
 fn experts_results_are_weighed_and_summed() {
     let of = |name: &str| WeightType::Quant(Format::from_name(name).expect("a format"));
-    let experts = Experts { count: 9, used: 2, routed: true, own: true, scale: false, grouped: false, summed: true };
+    let experts = Experts {
+        count: 9,
+        used: 2,
+        routed: true,
+        own: true,
+        scale: false,
+        grouped: false,
+        summed: true,
+        routing: None,
+    };
     for (used, rows, chunks, waves) in [(1, 8, 2, 1), (2, 16, 4, 2), (3, 8, 2, 1), (8, 8, 2, 2)] {
         let tiling = RowsTiling { rows, chunks, waves, fixed: rows % 2 == 0 };
         let linear = |n, k, weight| Linear {
@@ -335,5 +398,27 @@ fn experts_results_are_weighed_and_summed() {
         check_experts(&Linear { residual: true, ..linear(45, 256, of("q4_k")) }, 10);
         check_experts(&Linear { residual: true, ..linear(40, 512, of("q6_k")) }, 11);
         check_experts(&linear(16, 96, WeightType::Float(Elem::F16)), 12);
+    }
+}
+
+/// Products that norm the row which a token's experts share, and that choose the experts: as many as lanes, and other numbers.
+#[test]
+fn products_norm_their_row_and_choose_their_experts() {
+    let of = |name: &str| WeightType::Quant(Format::from_name(name).expect("a format"));
+    let routing = |scoring, normalize, scale| Some(Routing { scoring, normalize, scale: Real(scale) });
+    for (count, used, routing) in [
+        (32, 4, routing(Scoring::Softmax, true, 1.0)),
+        (5, 3, routing(Scoring::SoftmaxOfChosen, false, 1.0)),
+        (64, 8, routing(Scoring::Sigmoid, true, 2.5)),
+        (40, 1, routing(Scoring::Softmax, false, 1.0)),
+        (7, 2, None),
+    ] {
+        let experts =
+            Experts { count, used, routed: true, own: false, scale: false, grouped: false, summed: false, routing };
+        let tiling = RowsTiling { rows: 8, chunks: 4, waves: 2, fixed: true };
+        let gated = Some(Gated { up: of("q6_k"), activation: Activation::Silu });
+        let linear = Linear { input: Output::F32, experts: Some(experts), ..Linear::new(19, 256, of("q4_k"), tiling) };
+        check_experts(&Linear { gated, norm: Some(Real(1e-5)), ..linear.clone() }, 20);
+        check_experts(&Linear { bias: true, ..linear }, 21);
     }
 }

@@ -1,5 +1,5 @@
 use crate::support::*;
-use hrx_ir::quant::FORMATS;
+use hrx_ir::quant::{FORMATS, Format};
 use hrx_ir::tile::Elem;
 use hrx_ir::tile::interp::Options;
 use hrx_templates::{
@@ -290,7 +290,7 @@ fn waves_multiply_rows_of_every_weight_type() {
 fn waves_multiply_rows_of_numbers() {
     let cut = |rows, chunks, waves| RowsTiling { rows, chunks, waves, fixed: true };
     let cuts = [cut(8, 4, 2), cut(16, 8, 4), cut(4, 32, 1), cut(8, 64, 4), cut(2, 1, 1)];
-    for (i, format) in FORMATS.iter().enumerate() {
+    for (i, format) in Format::all().enumerate() {
         let k = (3 * format.block).max(96);
         let l = Linear::new(19, k, WeightType::Quant(format), cuts[i % cuts.len()]);
         check_form(&Linear { input: Output::F32, ..l }, 2, 120 + i as u64);

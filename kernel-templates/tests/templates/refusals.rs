@@ -62,6 +62,7 @@ fn every_refusal_names_the_fact() {
         shared: false,
         sinks: false,
         sequences: false,
+        own: None,
         heads: 4,
         kv_heads: 2,
         head_dim: 16,

@@ -302,6 +302,7 @@ pub fn waves_shape(lanes: u32) -> hrx_templates::TargetShape {
         transposing_loads: false,
         cache_bytes: None,
         fixed_rows: false,
+        arranged: false,
     };
     hrx_templates::TargetShape::waves(lanes, 256, waves)
 }

@@ -78,6 +78,7 @@ fn waves(chip: &'static Chip) -> Waves {
         transposing_loads: false,
         cache_bytes: None,
         fixed_rows: false,
+        arranged: false,
     }
 }
 
@@ -101,5 +102,7 @@ fn nvidia_waves(chip: &'static nvidia::Chip) -> Waves {
         cache_bytes: Some(32),
         // A lane's 64 bytes of `f32` lie that far from its neighbour's, and the cache takes four times as long for them.
         fixed_rows: true,
+        // Loads are of whole words at their multiples, and up to four of them.
+        arranged: true,
     }
 }

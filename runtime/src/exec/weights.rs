@@ -5,7 +5,8 @@ use super::lower::Operand;
 use super::program::Draft;
 use crate::device::{Arg, Buffer, KernelId, Launch};
 use crate::error::Error;
-use hrx_ir::graph::{Graph, Rows, Tensor};
+use hrx_ir::graph::{Graph, Rows, Tensor, Weight};
+use hrx_ir::quant::Arranged;
 use hrx_ir::tile::Content;
 use hrx_templates::{Pack, Panels, Request, Slot, TargetShape, Template, WeightType};
 use std::collections::{HashMap, HashSet};
@@ -14,7 +15,7 @@ use std::ops::Range;
 /// Where a model's weights are, by tensor.
 #[derive(Clone, Default)]
 pub struct Weights {
-    /// As they are in the file.
+    /// As they are in the file, or arranged for the device.
     pub stored: HashMap<Tensor, Buffer>,
     /// Packed for the target's vectors.
     pub packed: HashMap<Tensor, Buffer>,
@@ -24,13 +25,13 @@ pub struct Weights {
 pub struct Needed {
     stored: HashSet<Tensor>,
     packed: HashSet<Tensor>,
-    panels: Option<Panels>,
+    shape: TargetShape,
 }
 
 impl Needed {
     /// What some programs for a target read.
     pub fn of<'a>(drafts: impl IntoIterator<Item = &'a Draft>, shape: &TargetShape) -> Needed {
-        let mut needed = Needed { stored: HashSet::new(), packed: HashSet::new(), panels: Panels::of(shape) };
+        let mut needed = Needed { stored: HashSet::new(), packed: HashSet::new(), shape: *shape };
         for step in drafts.into_iter().flat_map(|d| &d.lowered().steps) {
             for operand in &step.operands {
                 match *operand {
@@ -43,14 +44,22 @@ impl Needed {
         needed
     }
 
-    /// Whether a weight is read as it is in the file.
+    /// Whether a weight is read as it is in the file, or arranged.
     pub fn reads_stored(&self, t: Tensor) -> bool {
         self.stored.contains(&t)
     }
 
+    /// How a weight is arranged in the device's memory, where that is not as it is in the file.
+    pub fn arranged(&self, w: &Weight) -> Option<&'static Arranged> {
+        match w.content {
+            Content::Quant(f) => self.shape.arranged(f),
+            Content::Elem(_) => None,
+        }
+    }
+
     /// The kernel that packs a weight, where it is read packed.
     pub fn pack(&self, graph: &Graph, t: Tensor) -> Option<Pack> {
-        let panels = self.panels.filter(|_| self.packed.contains(&t))?;
+        let panels = Panels::of(&self.shape).filter(|_| self.packed.contains(&t))?;
         let weight = match graph.weight(t)?.content {
             Content::Quant(f) => WeightType::Quant(f),
             Content::Elem(e) => WeightType::Float(e),

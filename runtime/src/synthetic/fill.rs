@@ -6,7 +6,7 @@ use crate::device::{Buffer, Device};
 use crate::error::Error;
 use crate::gguf::{GgmlType, TensorInfo};
 use half::{bf16, f16};
-use hrx_ir::quant::Format;
+use hrx_ir::quant::{Arranged, Format};
 use std::collections::HashMap;
 
 /// About how many bytes are made of each kind.
@@ -23,14 +23,20 @@ pub(crate) struct Filler {
 
 impl Filler {
     /// A tensor's weights in memory of the device's.
-    pub(crate) fn place(&mut self, device: &dyn Device, tensor: &TensorInfo) -> Result<Buffer, Error> {
+    pub(crate) fn place(
+        &mut self,
+        device: &dyn Device,
+        tensor: &TensorInfo,
+        arranged: Option<&Arranged>,
+    ) -> Result<Buffer, Error> {
         let bytes = tensor.byte_size() as u64;
+        let bytes = arranged.map_or(bytes, |a| a.bytes(bytes));
         let buffer = device.alloc(bytes, tensor.name())?;
         let content = content(tensor.name(), tensor.dims().len());
         if content == Content::Zeros {
             return Ok(buffer);
         }
-        let pattern = self.pattern(device, tensor, content)?;
+        let pattern = self.pattern(device, tensor, content, arranged)?;
         let mut at = 0;
         while at < bytes {
             let n = pattern.len().min(bytes - at);
@@ -41,7 +47,13 @@ impl Filler {
     }
 
     /// The blocks that are repeated, on the device.
-    fn pattern(&mut self, device: &dyn Device, tensor: &TensorInfo, content: Content) -> Result<Buffer, Error> {
+    fn pattern(
+        &mut self,
+        device: &dyn Device,
+        tensor: &TensorInfo,
+        content: Content,
+        arranged: Option<&Arranged>,
+    ) -> Result<Buffer, Error> {
         let (kind, row) = (tensor.ggml_type(), tensor.dim(0));
         if let Some(pattern) = self.patterns.get(&(kind, row, content)) {
             return Ok(pattern.clone());
@@ -52,6 +64,7 @@ impl Filler {
             Content::Ones => 1f32.to_le_bytes().repeat(PATTERN as usize / 4 / 16),
             Content::Zeros => Vec::new(),
         };
+        let bytes = arranged.map_or_else(|| bytes.clone(), |a| a.blocks(&bytes));
         let pattern = device.alloc(bytes.len() as u64, "random blocks")?;
         device.write(&pattern, 0, &bytes)?;
         self.patterns.insert((kind, row, content), pattern.clone());
@@ -125,7 +138,7 @@ mod tests {
             (model.gguf().expect("a file"), Cpu::new(1).expect("a CPU"), Filler::default());
         let mut last = |name: &str| {
             let tensor = gguf.require_tensor(name).expect("a tensor");
-            let buffer = filler.place(&device, tensor).expect("placed");
+            let buffer = filler.place(&device, tensor, None).expect("placed");
             let mut bytes = [0; 34 * 4];
             device.read(&buffer, buffer.len() - bytes.len() as u64, &mut bytes).expect("read");
             bytes

@@ -2,18 +2,18 @@
 
 use crate::Outcome;
 use crate::compile::kernels_of;
+use crate::input::graph_of;
 use crate::output::{pick, target_parser, write};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hrx::compiler::{Emit, Target, emit};
 use hrx::exec::model_kernels;
 use hrx::ir::tile::Kernel;
-use hrx::models::ModelGraph;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A GGUF file, or one with kernels in tile IR (.tile)
+    /// A GGUF file, a model of published sizes (qwen3-8b:q4_k_m), or a file with kernels in tile IR (.tile)
     model: PathBuf,
     /// The kernel: its name, or a part that no other kernel's name has. Not needed for the graph, or where there is one
     #[arg(long, value_name = "NAME")]
@@ -43,12 +43,12 @@ fn form_parser() -> impl TypedValueParser<Value = Form> {
 
 pub fn run(args: &Args) -> Outcome {
     let (bytes, binary) = match args.emit {
-        Form::Graph => (ModelGraph::open(&args.model)?.graph.to_string().into_bytes(), false),
+        Form::Graph => (graph_of(&args.model)?.to_string().into_bytes(), false),
         Form::Kernel(form) => {
             let kernels: Vec<Kernel> = if args.model.extension().is_some_and(|e| e == "tile") {
                 kernels_of(&args.model)?.1
             } else {
-                let of_model = model_kernels(&ModelGraph::open(&args.model)?.graph, &args.target)?;
+                let of_model = model_kernels(&graph_of(&args.model)?, &args.target)?;
                 of_model.into_iter().map(|k| k.kernel).collect()
             };
             let names: Vec<&str> = kernels.iter().map(|k| k.name.as_str()).collect();

@@ -1,5 +1,8 @@
 //! What comes in on command lines: files and sizes.
 
+use hrx::ir::graph::Graph;
+use hrx::models::ModelGraph;
+use hrx::synthetic::Synthetic;
 use std::io::Read;
 use std::path::Path;
 
@@ -31,4 +34,18 @@ pub fn size_parser(text: &str) -> Result<[u32; 3], String> {
         Some(&[x, y, z]) => Ok([x, y, z]),
         _ => Err("a size is one to three numbers, as in 256 or 16x16".into()),
     }
+}
+
+/// The graph of a model: of a GGUF file, or of one of published sizes without weights, as `qwen3-8b:q4_k_m`, where no
+/// file has that name.
+///
+/// # Errors
+/// The file can't be read, or there is neither.
+pub fn graph_of(model: &Path) -> Result<Graph, hrx::Error> {
+    let synthetic = model.to_str().filter(|_| !model.exists()).and_then(|name| name.parse::<Synthetic>().ok());
+    let graph = match synthetic {
+        Some(model) => ModelGraph::from_gguf(&model.gguf()?)?,
+        None => ModelGraph::open(model)?,
+    };
+    Ok(graph.graph)
 }

@@ -1,6 +1,7 @@
 //! `hrx-jit kernels`: the kernels that a model needs.
 
 use crate::Outcome;
+use crate::input::graph_of;
 use crate::output::target_parser;
 use hrx::compiler::Target;
 use hrx::compiler::hsaco::Hsaco;
@@ -8,7 +9,6 @@ use hrx::compiler::ptx::Ptx;
 use hrx::compiler::target::amd::Resources;
 use hrx::exec::{KernelObject, ModelKernel, Objects, model_kernels};
 use hrx::ir::tile::Kernel;
-use hrx::models::ModelGraph;
 use hrx::{CacheChoice, open_cache};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A GGUF file
+    /// A GGUF file, or a model of published sizes, as qwen3-8b:q4_k_m
     model: PathBuf,
     /// Print JSON
     #[arg(long)]
@@ -36,7 +36,7 @@ pub struct Args {
 
 /// Lists kernels. Those in the cache are listed with the time that compiling them took then.
 pub fn run(args: &Args) -> Outcome {
-    let kernels = model_kernels(&ModelGraph::open(&args.model)?.graph, &args.target)?;
+    let kernels = model_kernels(&graph_of(&args.model)?, &args.target)?;
     let choice = match (&args.cache_dir, args.no_cache) {
         (_, true) => CacheChoice::Disabled,
         (Some(dir), _) => CacheChoice::Dir(dir.clone()),

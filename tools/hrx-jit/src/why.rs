@@ -1,10 +1,10 @@
 //! `hrx-jit why`: the choice of a kernel's tile shape, with the costs of all that was looked at.
 
 use crate::Outcome;
+use crate::input::graph_of;
 use crate::output::{pick, target_parser};
 use hrx::compiler::Target;
 use hrx::exec::{model_kernels, target_shape};
-use hrx::models::ModelGraph;
 use hrx::templates::{LinearCut, Request};
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A GGUF file
+    /// A GGUF file, or a model of published sizes, as qwen3-8b:q4_k_m
     model: PathBuf,
     /// The kernel: its name, or a part that no other kernel's name has
     #[arg(long, value_name = "NAME")]
@@ -26,7 +26,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let kernels = model_kernels(&ModelGraph::open(&args.model)?.graph, &args.target)?;
+    let kernels = model_kernels(&graph_of(&args.model)?, &args.target)?;
     let names: Vec<&str> = kernels.iter().map(|k| k.kernel.name.as_str()).collect();
     let at = pick(&names, &args.kernel, &args.model.display().to_string())?;
     let (kernel, shape) = (&kernels[at], target_shape(&args.target));

@@ -31,7 +31,7 @@ pub use error::{ParseError, ParseErrorKind};
 use super::kernel::{Block, BlockData, Kernel, Value, ValueDef, View};
 use super::types::{Elem, Shape, Type};
 use super::walk::MAX_NESTING;
-use crate::quant::FORMATS;
+use crate::quant::Format;
 use error::one_of;
 use lexer::{Lexer, Token};
 use std::collections::HashMap;
@@ -305,5 +305,5 @@ impl<'a> Parser<'a> {
 
 /// The names of what a view may hold.
 fn content_names() -> impl Iterator<Item = &'static str> + Clone {
-    Elem::ALL.iter().map(|e| e.name()).chain(FORMATS.iter().map(|f| f.name))
+    Elem::ALL.iter().map(|e| e.name()).chain(Format::all().map(|f| f.name))
 }

@@ -1,12 +1,61 @@
 //! Attention, rotary positions and the KV cache.
 
 use super::{BufData, CACHE_ELEM, Lowerer, Mode, Operand, PREFILL_TOKENS, forms};
-use hrx_ir::graph::{KvCache, Node, Op, RopeSpec, RopeStyle, Rows, Tensor};
+use hrx_ir::graph::{Graph, KvCache, Node, Op, RopeSpec, RopeStyle, Rows, Tensor};
 use hrx_ir::quant::CHUNK;
 use hrx_templates as kt;
-use hrx_templates::{Output, Real, Request, Slot};
+use hrx_templates::{Output, Real, Request, Slot, TargetShape};
+
+/// What of an attention its cut is chosen by.
+fn sizes(graph: &Graph, op: &Op) -> Option<kt::AttentionSizes> {
+    let Op::Attention { cache, n_head: heads, n_kv_head: kv_heads, head_dim, .. } = *op else { return None };
+    let KvCache { value_dim, shared, .. } = graph.cache(cache)?;
+    Some(kt::AttentionSizes { heads, kv_heads, head_dim, value_dim, shared, cache: CACHE_ELEM })
+}
+
+/// Whether the kernel of an attention of single tokens can turn queries and keys, and store keys and values.
+pub(super) fn turns_own_heads(graph: &Graph, op: &Op, shape: &TargetShape) -> bool {
+    let cut = sizes(graph, op).map(|sizes| kt::AttentionCut::choose(shape, &sizes, 1));
+    cut.is_some_and(|cut| matches!(cut, kt::AttentionCut::Tile(t) if t.parts > 1))
+}
+
+/// A rotation of heads with the norm before it: what is turned, and how.
+struct Turned {
+    x: Tensor,
+    spec: Option<RopeSpec>,
+    norm: Option<(Tensor, f32)>,
+}
+
+impl Turned {
+    fn rotation(spec: Option<RopeSpec>) -> kt::Rotation {
+        match spec.map(|s| s.style) {
+            None => kt::Rotation::None,
+            Some(RopeStyle::Normal) => kt::Rotation::Normal,
+            Some(RopeStyle::Neox) => kt::Rotation::Neox,
+        }
+    }
+}
 
 impl Lowerer<'_> {
+    /// What a tensor is where its rotation, and a norm before that, are parts of the kernel that reads it.
+    fn turned(&self, t: Tensor) -> Turned {
+        match self.part_op(t) {
+            Some(&Op::Rope { x, spec, .. }) => {
+                let (x, norm) = self.head_norm(x);
+                Turned { x, spec: Some(spec), norm }
+            }
+            _ => Turned { x: t, spec: None, norm: None },
+        }
+    }
+
+    /// The norm of each head that is a part, with what it is of.
+    fn head_norm(&self, x: Tensor) -> (Tensor, Option<(Tensor, f32)>) {
+        match self.part_op(x) {
+            Some(&Op::RmsNorm { x, weight, eps }) => (x, Some((weight, eps))),
+            _ => (x, None),
+        }
+    }
+
     /// Attention over a layer's cache.
     pub(super) fn attention(&mut self, node: Node) {
         let graph = self.graph;
@@ -17,12 +66,24 @@ impl Lowerer<'_> {
         else {
             return;
         };
-        let KvCache { value_dim, shared, .. } = self.kv_cache(cache);
+        let Some(sizes) = sizes(graph, graph.op(node)) else {
+            unreachable!("the graph's verifier holds caches to states")
+        };
+        let kt::AttentionSizes { value_dim, shared, .. } = sizes;
         let tokens = if self.mode == Mode::Decode { 1 } else { PREFILL_TOKENS };
-        let sizes =
-            kt::AttentionSizes { heads: n_head, kv_heads: n_kv_head, head_dim, value_dim, shared, cache: CACHE_ELEM };
         let sequences = self.sequences;
         let tiling = kt::AttentionCut::choose(&self.shape, &sizes, tokens);
+        // The store into the cache is a part where the token's own heads come as products leave them.
+        let own = match self.part_op(cache) {
+            Some(&Op::KvStore { k, v: Some(v), .. }) => Some((self.turned(q), self.turned(k), self.f32(v))),
+            _ => None,
+        };
+        let heads = own.as_ref().map(|(q, k, _)| kt::OwnHeads {
+            start: q.spec.map_or(0, |s| s.start),
+            n_rot: q.spec.map_or(0, |s| s.n_rot),
+            rotation: Turned::rotation(q.spec),
+            norms: [q.norm, k.norm].map(|norm| norm.map(|(_, eps)| Real(eps))),
+        });
         let attention = move |output| kt::Attention {
             heads: n_head,
             kv_heads: n_kv_head,
@@ -36,9 +97,14 @@ impl Lowerer<'_> {
             scale: Real(scale),
             softcap: softcap.map(Real),
             output,
+            own: heads,
             tiling,
         };
-        let q = self.f32(q);
+        let q = self.f32(own.as_ref().map_or(q, |(q, ..)| q.x));
+        let own = own.map(|(q, k, v)| {
+            let table = q.spec.map(|s| self.ropes.index_of(s));
+            (table, [q.norm, k.norm].map(|norm| norm.map(|(weight, _)| weight)), [self.f32(k.x), v])
+        });
         let layer = self.layer(cache);
         // A program writes whole heads.
         let forms = forms(
@@ -56,6 +122,14 @@ impl Lowerer<'_> {
             Slot::Sinks => sinks.map(Operand::Weight),
             Slot::KeyCache => Some(Operand::Keys(layer)),
             Slot::ValueCache => Some(Operand::Values(layer)),
+            Slot::KeyStore => Some(Operand::Keys(layer)),
+            Slot::ValueStore => Some(Operand::Values(layer)),
+            Slot::NormWeight => own.and_then(|(_, norms, _)| norms[0]).map(Operand::Weight),
+            Slot::KeyNormWeight => own.and_then(|(_, norms, _)| norms[1]).map(Operand::Weight),
+            Slot::Cos => own.and_then(|(table, ..)| table).map(Operand::Cos),
+            Slot::Sin => own.and_then(|(table, ..)| table).map(Operand::Sin),
+            Slot::OwnKeys => own.map(|(.., [keys, _])| Operand::Buf(keys)),
+            Slot::OwnValues => own.map(|(.., [_, values])| Operand::Buf(values)),
             _ => None,
         };
         if tiling.parts() == 1 {
@@ -87,15 +161,8 @@ impl Lowerer<'_> {
     ) {
         let graph = self.graph;
         let heads = graph.cols(x) / head_dim;
-        let (x, norm) = match self.part_op(x) {
-            Some(&Op::RmsNorm { x, weight, eps }) if spec.is_some() => (x, Some((weight, eps))),
-            _ => (x, None),
-        };
-        let rotation = match spec.map(|s| s.style) {
-            None => kt::Rotation::None,
-            Some(RopeStyle::Normal) => kt::Rotation::Normal,
-            Some(RopeStyle::Neox) => kt::Rotation::Neox,
-        };
+        let (x, norm) = if spec.is_some() { self.head_norm(x) } else { (x, None) };
+        let rotation = Turned::rotation(spec);
         let table = spec.map(|s| self.ropes.index_of(s));
         let request = kt::Rope {
             heads,

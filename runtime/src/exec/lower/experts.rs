@@ -1,7 +1,7 @@
 //! Mixtures of experts: routes, products with chosen experts' matrices, their weighed sum.
 
-use super::{Buf, BufData, Lowerer, Mode, Operand, PREFILL_TOKENS, activation, forms, weight_type};
-use hrx_ir::graph::{Limit, Node, Op, Rows, Scoring, Tensor};
+use super::{Buf, BufData, Lowerer, Mode, Operand, PREFILL_TOKENS, activation, forms};
+use hrx_ir::graph::{Limit, Node, Op, Routing, Rows, Scoring, Tensor};
 use hrx_ir::quant::CHUNK;
 use hrx_templates as kt;
 use hrx_templates::{Output, Real, RowCut, Slot};
@@ -15,6 +15,19 @@ pub(super) struct ExpertParts {
     scale: Option<Tensor>,
     bias: Option<Tensor>,
     up: Option<(Tensor, kt::Activation)>,
+}
+
+fn scoring(scoring: Scoring) -> kt::Scoring {
+    match scoring {
+        Scoring::Softmax => kt::Scoring::Softmax,
+        Scoring::Sigmoid => kt::Scoring::Sigmoid,
+        Scoring::SoftmaxOfChosen => kt::Scoring::SoftmaxOfChosen,
+    }
+}
+
+/// Whether products can choose experts by this router's logits, of so many experts.
+pub(super) fn chosen_by_products(routing: &Routing, biased: bool, experts: u32) -> bool {
+    !biased && routing.groups == [1, 1] && experts <= kt::Routing::MOST
 }
 
 fn product(op: &Op) -> Option<ExpertParts> {
@@ -38,13 +51,27 @@ impl Lowerer<'_> {
         }
     }
 
+    /// Whether products with experts' matrices can norm the row that a token's experts share.
+    pub(super) fn experts_norm(&self, x: Tensor, weight: Tensor) -> bool {
+        let k = self.graph.cols(weight);
+        let shared = self.graph.cols(x) == k;
+        shared && kt::RowsTiling::makes_numbers(&self.shape, self.weight_type(weight), k)
+    }
+
+    /// The logits by which products choose their token's experts, and how, where the router is a part of them.
+    pub(super) fn routing(&self, routes: Tensor) -> Option<(Tensor, kt::Routing)> {
+        let Some(&Op::Route { logits, routing, .. }) = self.part_op(routes) else { return None };
+        let scoring = scoring(routing.scoring);
+        Some((logits, kt::Routing { scoring, normalize: routing.normalize, scale: Real(routing.scale) }))
+    }
+
     /// Products with the matrices of chosen experts.
     pub(super) fn expert_linear(&mut self, node: Node, t: Tensor, p: &ExpertParts) {
         let graph = self.graph;
         let rows = self.rows(t);
         let (k, used) = (graph.cols(p.weight), p.routes.map_or(p.n_expert, |r| graph.cols(r) / 2));
         let n = graph.cols(t) / used;
-        let weight = weight_type(graph, p.weight);
+        let weight = self.weight_type(p.weight);
         let matrices = if p.up.is_some() { 2 } else { 1 };
         // With one token, or few outputs, there is nothing to group.
         let many = match self.mode {
@@ -60,6 +87,9 @@ impl Lowerer<'_> {
             };
             Some((cut, self.expert_rows(node, routes, p.n_expert)))
         });
+        let norm = self.norm_into(p.x);
+        // The first product chooses; those that read its result find what it has chosen.
+        let routing = p.routes.filter(|_| p.up.is_some()).and_then(|routes| self.routing(routes));
         let experts = kt::Experts {
             grouped: grouped.is_some(),
             count: p.n_expert,
@@ -69,6 +99,7 @@ impl Lowerer<'_> {
             own: graph.cols(p.x) != k,
             scale: p.scale.is_some(),
             summed: false,
+            routing: routing.map(|r| r.1),
         };
         let single = || match self.expert_panels(p, 1) {
             Some((panels, _)) => panels.into(),
@@ -78,16 +109,24 @@ impl Lowerer<'_> {
         let input = self.expert_input(p);
         let packed = panels.is_some();
         let matrix = |t| if packed { Operand::Packed(t) } else { Operand::Weight(t) };
+        let gated = p.up.map(|(up, activation)| kt::Gated { up: self.weight_type(up), activation });
         let request = |output| kt::Linear {
             input,
             output,
-            gated: p.up.map(|(up, activation)| kt::Gated { up: weight_type(graph, up), activation }),
+            gated: gated.clone(),
+            norm: norm.map(|(_, _, eps)| Real(eps)),
             experts: Some(experts),
             bias: p.bias.is_some(),
             ..kt::Linear::new(n, k, weight, tiling)
         };
-        let x = self.places[&(self.resolve(p.x), input)].clone();
-        let routes = p.routes.map(|r| self.f32(r));
+        let x = match norm {
+            Some((input, ..)) => vec![self.f32(input)],
+            None => self.places[&(self.resolve(p.x), input)].clone(),
+        };
+        let routes = p.routes.map(|routes| match routing {
+            Some((logits, _)) => [self.f32(logits), self.make(routes, Output::F32)[0]],
+            None => [self.f32(routes); 2],
+        });
         let (weight, up, scale, bias) = (p.weight, p.up.map(|u| u.0), p.scale, p.bias);
         // A program stores whole blocks of an expert's outputs.
         let of_program = tiling.program_rows();
@@ -97,7 +136,9 @@ impl Lowerer<'_> {
             Slot::NRows => Some(Operand::RowCount(rows)),
             Slot::X | Slot::XCodes => Some(Operand::Buf(x[0])),
             Slot::XScales => x.get(1).copied().map(Operand::Buf),
-            Slot::Routes => routes.map(Operand::Buf),
+            Slot::NormWeight => norm.map(|(_, w, _)| Operand::Weight(w)),
+            Slot::Routes | Slot::Logits => routes.map(|r| Operand::Buf(r[0])),
+            Slot::Choice => routes.map(|r| Operand::Buf(r[1])),
             Slot::ExpertRows => grouped.map(|(_, [rows, _])| Operand::Buf(rows)),
             Slot::Counts => grouped.map(|(_, [_, counts])| Operand::Buf(counts)),
             Slot::ExpertScale => scale.map(Operand::Weight),
@@ -157,11 +198,7 @@ impl Lowerer<'_> {
         let request = kt::Route {
             experts,
             used: routing.n_used,
-            scoring: match routing.scoring {
-                Scoring::Softmax => kt::Scoring::Softmax,
-                Scoring::Sigmoid => kt::Scoring::Sigmoid,
-                Scoring::SoftmaxOfChosen => kt::Scoring::SoftmaxOfChosen,
-            },
+            scoring: scoring(routing.scoring),
             bias: bias.is_some(),
             normalize: routing.normalize,
             scale: Real(routing.scale),
@@ -182,7 +219,7 @@ impl Lowerer<'_> {
         let graph = self.graph;
         let rows = self.rows(t);
         let (n, k, used) = (graph.cols(t), graph.cols(p.weight), graph.cols(routes) / 2);
-        let weight = weight_type(graph, p.weight);
+        let weight = self.weight_type(p.weight);
         let experts = kt::Experts {
             grouped: false,
             count: p.n_expert,
@@ -191,6 +228,7 @@ impl Lowerer<'_> {
             own: true,
             scale: false,
             summed: true,
+            routing: None,
         };
         let request = kt::Linear {
             input: Output::F32,

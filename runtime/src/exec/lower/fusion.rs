@@ -1,8 +1,11 @@
 //! Which nodes of a graph become part of another node's kernel.
 
-use super::linear_input;
+use super::attention::turns_own_heads;
+use super::experts::chosen_by_products;
+use super::{linear_input, weight_type};
 use hrx_ir::graph::{Graph, Limit, Node, Op, Tensor};
-use hrx_templates::Output;
+use hrx_templates as kt;
+use hrx_templates::{Output, TargetShape};
 use std::collections::HashSet;
 
 /// The nodes that an output depends on.
@@ -25,14 +28,14 @@ pub(super) struct Fusion {
 }
 
 impl Fusion {
-    /// Looks for the patterns that kernels have an epilogue or prologue for; with `sums` products with experts weigh and
-    /// sum their results.
+    /// Looks for the patterns that kernels have an epilogue or prologue for. On waves with single tokens, `single`, products
+    /// with experts weigh and sum their results, and attention turns and stores its token's own heads.
     pub(super) fn find(
         graph: &Graph,
         needed: &HashSet<Node>,
         output: Tensor,
         activations: Output,
-        sums: bool,
+        single: Option<&TargetShape>,
     ) -> Fusion {
         let mut f = Fusion { parts: HashSet::new() };
         // The producer of a tensor if nothing else reads it.
@@ -48,6 +51,7 @@ impl Fusion {
                         && (gated_pair(graph, g, u, activations) || expert_pair(graph, g, u))
                     {
                         f.parts.extend([g, u]);
+                        f.parts.extend(single.and_then(|shape| chosen_with(graph, g, shape)));
                     }
                 }
                 Op::Add { a, b } if a != b && graph.shape(a) == graph.shape(b) && graph.weight(b).is_none() => {
@@ -67,14 +71,8 @@ impl Fusion {
                     let norm = |n: &Node| matches!(graph.op(*n), Op::Normalize { .. });
                     f.parts.extend(only(a).filter(norm));
                 }
-                Op::ExpertSum { x, routes } if sums => {
-                    let summed = |n: &Node| match *graph.op(*n) {
-                        Op::ExpertLinear { x, weight, routes: by, scale: None, bias: None, .. } => {
-                            by == Some(routes) && graph.cols(x) != graph.cols(weight)
-                        }
-                        _ => false,
-                    };
-                    f.parts.extend(only(x).filter(summed));
+                Op::ExpertSum { x, routes } if single.is_some() => {
+                    f.parts.extend(only(x).filter(|&n| is_summed(graph, n, routes)));
                 }
                 Op::SoftCap { x, .. } | Op::Scale { x, .. } => {
                     if let Some(n) = only(x).filter(|&n| matches!(graph.op(n), Op::Linear { .. })) {
@@ -92,10 +90,49 @@ impl Fusion {
                         f.parts.insert(n);
                     }
                 }
+                Op::Attention { q, cache, .. }
+                    if single.is_some_and(|shape| turns_own_heads(graph, graph.op(node), shape)) =>
+                {
+                    // What turns a tensor that nothing else reads.
+                    let turns = |t: Tensor| {
+                        let node = only(t)?;
+                        match *graph.op(node) {
+                            Op::Rope { spec, .. } => Some((node, spec)),
+                            _ => None,
+                        }
+                    };
+                    if let Some(store) = only(cache)
+                        && let Op::KvStore { k, v: Some(_), .. } = *graph.op(store)
+                        && turns(q).map(|(_, spec)| spec) == turns(k).map(|(_, spec)| spec)
+                    {
+                        f.parts.insert(store);
+                        f.parts.extend(turns(q).map(|(node, _)| node));
+                    }
+                }
                 _ => {}
             }
         }
         f
+    }
+}
+
+/// The router whose choice a gated product, of which this is the first factor, can make itself: on chips that make numbers of
+/// its row.
+fn chosen_with(graph: &Graph, product: Node, shape: &TargetShape) -> Option<Node> {
+    let Op::ExpertLinear { weight, routes: Some(routes), .. } = *graph.op(product) else { return None };
+    let router = graph.producer(routes)?;
+    let Op::Route { logits, bias, routing } = *graph.op(router) else { return None };
+    let numbers = kt::RowsTiling::makes_numbers(shape, weight_type(graph, weight), graph.cols(weight));
+    (numbers && chosen_by_products(&routing, bias.is_some(), graph.cols(logits))).then_some(router)
+}
+
+/// Whether a node is a product with experts that can be weighed and summed by these routes.
+fn is_summed(graph: &Graph, node: Node, routes: Tensor) -> bool {
+    match *graph.op(node) {
+        Op::ExpertLinear { x, weight, routes: by, scale: None, bias: None, .. } => {
+            by == Some(routes) && graph.cols(x) != graph.cols(weight)
+        }
+        _ => false,
     }
 }
 

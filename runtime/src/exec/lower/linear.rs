@@ -1,6 +1,6 @@
 //! Linear layers with what their kernels take over, and the norms before them.
 
-use super::{Lowerer, Mode, Operand, PREFILL_TOKENS, activation, forms, weight_type};
+use super::{Lowerer, Mode, Operand, PREFILL_TOKENS, activation, forms};
 use hrx_ir::graph::{Limit, Node, Op, Rows, Tensor};
 use hrx_ir::quant::CHUNK;
 use hrx_templates as kt;
@@ -52,11 +52,18 @@ impl Lowerer<'_> {
     }
 
     /// The norm whose result is `x`, if it goes into the kernels that read it: on waves, where there is one token, and all
-    /// readers are linear layers. A processor's threads meet in less time than each program would norm in, and products
-    /// with experts take longer with the squares than a launch does.
+    /// readers are linear layers, or products with experts that make numbers of their row anyway. A processor's threads meet
+    /// in less time than each program would norm in, and other products with experts take longer with the squares than a
+    /// launch does.
     pub(super) fn norm_into(&self, x: Tensor) -> Option<(Tensor, Tensor, f32)> {
         let x = self.resolve(x);
-        let linear_only = || self.graph.users(x).iter().all(|&n| matches!(self.graph.op(n), Op::Linear { .. }));
+        let linear_only = || {
+            self.graph.users(x).iter().all(|&n| match *self.graph.op(n) {
+                Op::Linear { .. } => true,
+                Op::ExpertLinear { x, weight, .. } => self.experts_norm(x, weight),
+                _ => false,
+            })
+        };
         match self.graph.producer_op(x) {
             Some(&Op::RmsNorm { x: input, weight, eps })
                 if self.shape.waves.is_some()
@@ -134,9 +141,9 @@ impl Lowerer<'_> {
     /// for it.
     pub(super) fn packed_input(&self, matrices: &[Tensor], nk: [u32; 2]) -> Option<Output> {
         let panels = kt::Panels::of(&self.shape)?;
-        let input = kt::Panels::input(weight_type(self.graph, *matrices.first()?), self.activations)?;
+        let input = kt::Panels::input(self.weight_type(*matrices.first()?), self.activations)?;
         let fit = |&t: &Tensor| {
-            let weight = weight_type(self.graph, t);
+            let weight = self.weight_type(t);
             kt::Panels::input(weight, input) == Some(input) && panels.bytes(weight, nk).is_some()
         };
         matrices.iter().all(fit).then_some(input)
@@ -147,7 +154,7 @@ impl Lowerer<'_> {
         let graph = self.graph;
         let rows = self.rows(t);
         let norm = self.norm_into(l.x);
-        let weight = weight_type(graph, l.weight);
+        let weight = self.weight_type(l.weight);
         let input = self.layer_input(l);
         let (n, k) = (graph.cols(t), graph.cols(l.x));
         // Few outputs want the kernel that decode uses.
@@ -162,10 +169,11 @@ impl Lowerer<'_> {
         let tiling = panels
             .map_or_else(|| kt::LinearCut::choose(&self.shape, [n, k], weight, tokens, matrices), kt::LinearCut::from);
         let matrix = |t| if panels.is_some() { Operand::Packed(t) } else { Operand::Weight(t) };
+        let gated = l.up.map(|(up, activation)| kt::Gated { up: self.weight_type(up), activation });
         let request = |output| {
             Request::from(kt::Linear {
                 input,
-                gated: l.up.map(|(up, activation)| kt::Gated { up: weight_type(graph, up), activation }),
+                gated: gated.clone(),
                 norm: norm.map(|(_, _, eps)| Real(eps)),
                 bias: l.bias.is_some(),
                 scale: l.scale.map(Real),

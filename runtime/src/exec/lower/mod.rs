@@ -145,8 +145,8 @@ pub fn lower(graph: &Graph, output: Tensor, shape: &TargetShape, of: StepKind) -
     };
     let needed = needed_nodes(graph, output);
     let activations = activations.form(shape);
-    let sums = mode == Mode::Decode && shape.waves.is_some();
-    let fusion = Fusion::find(graph, &needed, output, activations, sums);
+    let single = (mode == Mode::Decode && shape.waves.is_some()).then_some(shape);
+    let fusion = Fusion::find(graph, &needed, output, activations, single);
     let mut l = Lowerer {
         graph,
         output,
@@ -178,6 +178,7 @@ pub fn lower(graph: &Graph, output: Tensor, shape: &TargetShape, of: StepKind) -
     Lowered { steps, bufs: l.bufs, ropes: l.ropes, output }
 }
 
+/// The type of a weight in its file.
 fn weight_type(graph: &Graph, t: Tensor) -> WeightType {
     match graph.weight(t).map(|w| w.content) {
         Some(Content::Quant(f)) => WeightType::Quant(f),
@@ -223,6 +224,14 @@ impl<'g> Lowerer<'g> {
         }
     }
 
+    /// The type of a weight as kernels read it.
+    fn weight_type(&self, t: Tensor) -> WeightType {
+        match weight_type(self.graph, t) {
+            WeightType::Quant(f) => WeightType::Quant(self.shape.arranged(f).map_or(f, |a| &a.format)),
+            float => float,
+        }
+    }
+
     fn linear_input(&self, weight: Tensor) -> Output {
         linear_input(self.graph, weight, self.activations)
     }
@@ -252,9 +261,12 @@ impl<'g> Lowerer<'g> {
             return;
         }
         if let Some(p) = self.expert_parts(node) {
-            self.want(p.x, self.expert_input(&p));
+            match self.norm_into(p.x) {
+                Some((input, ..)) => self.want(input, Output::F32),
+                None => self.want(p.x, self.expert_input(&p)),
+            }
             if let Some(routes) = p.routes {
-                self.want(routes, Output::F32);
+                self.want(self.routing(routes).map_or(routes, |r| r.0), Output::F32);
             }
             return;
         }
@@ -362,7 +374,7 @@ impl<'g> Lowerer<'g> {
                         _ => unreachable!("tables are weights"),
                     },
                     k,
-                    table: weight_type(graph, table),
+                    table: self.weight_type(table),
                     scale: (scale != 1.0).then_some(Real(scale)),
                     cut: kt::RowCut::choose(&self.shape, k),
                 };
@@ -453,6 +465,7 @@ impl<'g> Lowerer<'g> {
 fn is_written(slot: Slot, request: &Request) -> bool {
     match slot {
         Slot::Out | Slot::OutCodes | Slot::OutScales | Slot::Cache => true,
+        Slot::KeyStore | Slot::ValueStore | Slot::Choice => true,
         Slot::PartSums | Slot::PartTotals => matches!(request, Request::Attention(_)),
         // Products read what the turned routes count.
         Slot::Counts => matches!(request, Request::ExpertRows(_)),
