@@ -22,7 +22,7 @@ impl Lowerer<'_> {
         let sizes =
             kt::AttentionSizes { heads: n_head, kv_heads: n_kv_head, head_dim, value_dim, shared, cache: CACHE_ELEM };
         let sequences = self.sequences;
-        let tiling = kt::AttentionCut::choose(&self.shape, &sizes, tokens);
+        let tiling = kt::AttentionCut::choose(&self.shape, &sizes, tokens).within(window);
         let attention = move |output| kt::Attention {
             heads: n_head,
             kv_heads: n_kv_head,
