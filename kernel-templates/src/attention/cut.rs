@@ -285,6 +285,9 @@ impl TileAttention {
     }
 }
 
+/// Positions that are not worth a second stage for each layer: bringing parts together.
+const FEW: u32 = 1024;
+
 /// The least tokens of a launch that is cut for a matrix unit.
 const LEAST_TOKENS: u32 = 16;
 
@@ -302,6 +305,16 @@ impl AttentionCut {
         match tile {
             Some(tile) => tile.into(),
             None => WaveAttention::choose(shape, [a.heads, a.kv_heads], [a.head_dim, a.value_dim], tokens).into(),
+        }
+    }
+
+    /// The cut where a token sees no more than a window: of few positions a processor's threads share out none.
+    pub fn within(self, window: Option<u32>) -> AttentionCut {
+        match self {
+            AttentionCut::Vectors(t) if window.is_some_and(|w| w <= FEW) => {
+                AttentionTiling { parted: false, ..t }.into()
+            }
+            other => other,
         }
     }
 

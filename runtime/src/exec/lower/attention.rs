@@ -72,7 +72,7 @@ impl Lowerer<'_> {
         let kt::AttentionSizes { value_dim, shared, .. } = sizes;
         let tokens = if self.mode == Mode::Decode { 1 } else { PREFILL_TOKENS };
         let sequences = self.sequences;
-        let tiling = kt::AttentionCut::choose(&self.shape, &sizes, tokens);
+        let tiling = kt::AttentionCut::choose(&self.shape, &sizes, tokens).within(window);
         // The store into the cache is a part where the token's own heads come as products leave them.
         let own = match self.part_op(cache) {
             Some(&Op::KvStore { k, v: Some(v), .. }) => Some((self.turned(q), self.turned(k), self.f32(v))),
