@@ -283,9 +283,10 @@ impl<'k> Checker<'k> {
                 let place = |e: String| format!("{} for {}, {lowering:?}: {e}", k.name, target.name());
                 for flush in [Flush::Start, Flush::End] {
                     let got = code.run(inputs, flush).map_err(place)?;
-                    compare(k, inputs, &got, &want, is_approximate(k)).map_err(place)?;
+                    compare(k, inputs, &got, &want, is_approximate(k), true).map_err(place)?;
                     if let Some(first) = &first {
-                        compare(k, inputs, &got, first, false).map_err(|e| place(format!("not as own code: {e}")))?;
+                        compare(k, inputs, &got, first, false, true)
+                            .map_err(|e| place(format!("not as own code: {e}")))?;
                     }
                     first.get_or_insert(got);
                 }
@@ -294,7 +295,7 @@ impl<'k> Checker<'k> {
         for chip in crate::lanes::chips_for(k, inputs) {
             let place = |e: String| format!("{} in lanes of {}: {e}", k.name, chip.name);
             let got = crate::lanes::run(k, inputs, chip).map_err(place)?;
-            compare(k, inputs, &got, &want, is_approximate(k)).map_err(place)?;
+            compare(k, inputs, &got, &want, is_approximate(k), true).map_err(place)?;
         }
         Ok(want)
     }
@@ -308,7 +309,8 @@ pub fn check(kernel: &Kernel, inputs: &[Input]) -> Result<Buffers, String> {
     Checker::new(kernel)?.check(inputs)
 }
 
-/// Compares the buffers of a run with those wanted: to the bit, but for payloads of NaNs, or [`APPROXIMATE`].
+/// Compares the buffers of a run with those wanted: to the bit, but for payloads of NaNs and, without `signed_zeros`, the
+/// signs of zeros; or [`APPROXIMATE`].
 ///
 /// # Errors
 /// The first difference.
@@ -318,6 +320,7 @@ pub fn compare(
     got: &Buffers,
     want: &Buffers,
     approximate: bool,
+    signed_zeros: bool,
 ) -> Result<(), String> {
     // A slot whose memory another one writes is compared there.
     let shared = |slot: usize| inputs.iter().any(|i| matches!(i, Input::Same(of) if *of == slot));
@@ -341,7 +344,8 @@ pub fn compare(
             (true, _) => 0.0,
         };
         let agree = |g: f64, w: f64| {
-            g.to_bits() == w.to_bits() || (g.is_nan() && w.is_nan()) || (room > 0.0 && (g - w).abs() <= room)
+            let near = g == w && !signed_zeros || room > 0.0 && (g - w).abs() <= room;
+            g.to_bits() == w.to_bits() || (g.is_nan() && w.is_nan()) || near
         };
         if let Some(i) = got.iter().zip(&want).position(|(&g, &w)| !agree(g, w)) {
             return Err(format!("slot {slot}, element {i}: {:?}, not {:?}", got[i], want[i]));

@@ -39,7 +39,8 @@ pub fn launch(template: &impl Template, args: &[(Slot, Data)], options: &Options
             Err(e) if e.contains("it needs more registers than a lane") => continue,
             Err(e) => panic!("{}: {e}", kernel.name),
         };
-        compare(&kernel, &inputs, &got, &want, is_approximate(&kernel))
+        // LLVM makes `v_fma_mixlo_f16 x, y, 0` of a product that becomes an f16: of a negative zero that makes a positive one.
+        compare(&kernel, &inputs, &got, &want, is_approximate(&kernel), false)
             .unwrap_or_else(|e| panic!("{} for {}: {e}", kernel.name, chip.name));
     }
     done
