@@ -75,6 +75,7 @@ fn templates() -> Vec<Kernel> {
     let sizes = AttentionSizes { heads: 4, kv_heads: 2, head_dim: 32, value_dim: 32, shared: false, cache };
     let tiling = AttentionTiling::choose(&TargetShape::vectors(8, 16), &sizes, 1);
     let heads = Attention {
+        own: None,
         heads: 4,
         kv_heads: 2,
         head_dim: 32,
