@@ -28,23 +28,7 @@ fn attention(shape: &TargetShape, tokens: u32) -> Request {
     let (heads, kv_heads, head_dim, value_dim) = (HEADS, KV_HEADS, HEAD_DIM, HEAD_DIM);
     let sizes = AttentionSizes { heads, kv_heads, head_dim, value_dim, shared: false, cache: Elem::F16 };
     let tiling = AttentionTiling { parted: false, ..AttentionTiling::choose(shape, &sizes, tokens) };
-    Attention {
-        heads: HEADS,
-        kv_heads: KV_HEADS,
-        head_dim: HEAD_DIM,
-        value_dim: HEAD_DIM,
-        shared: false,
-        sinks: false,
-        sequences: false,
-        own: None,
-        cache: Elem::F16,
-        window: None,
-        scale: Real(0.125),
-        softcap: None,
-        output: Output::Q8,
-        tiling: tiling.into(),
-    }
-    .into()
+    Attention { output: Output::Q8, ..Attention::new(&sizes, Real(0.125), tiling) }.into()
 }
 
 /// The gate and up projections of a feed-forward layer with the activation between them.

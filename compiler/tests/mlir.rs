@@ -71,26 +71,10 @@ fn templates() -> Vec<Kernel> {
         all.push(RmsNorm { k: 96, eps: Real(1e-5), residual: false, indexed: true, output, cut }.into());
         all.push(Rowwise { k: 96, op: RowOp::Glu(Activation::Silu, Limit::Off), indexed: false, output, cut }.into());
     }
-    let (cache, output) = (Elem::F16, Output::F32);
+    let cache = Elem::F16;
     let sizes = AttentionSizes { heads: 4, kv_heads: 2, head_dim: 32, value_dim: 32, shared: false, cache };
     let tiling = AttentionTiling::choose(&TargetShape::vectors(8, 16), &sizes, 1);
-    let heads = Attention {
-        own: None,
-        heads: 4,
-        kv_heads: 2,
-        head_dim: 32,
-        value_dim: 32,
-        shared: false,
-        sinks: false,
-        sequences: false,
-        cache,
-        window: Some(7),
-        scale: Real(0.125),
-        softcap: None,
-        output,
-        tiling: tiling.into(),
-    };
-    all.push(heads.into());
+    all.push(Attention { window: Some(7), ..Attention::new(&sizes, Real(0.125), tiling) }.into());
     all.iter().map(|r| r.kernel().unwrap_or_else(|e| panic!("{}: {e}", r.name()))).collect()
 }
 

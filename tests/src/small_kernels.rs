@@ -4,9 +4,9 @@
 use crate::filetest::TestFile;
 use hrx_ir::tile::Elem;
 use hrx_templates::{
-    Activation, ArgMax, Attention, AttentionCut, Embed, Gated, Limit, Linear, MatrixTiling, Output, Real, Request,
-    RmsNorm, Rope, RopeOutput, Rotation, RowCut, RowOp, RowsTiling, Rowwise, Template, TileAttention, WaveAttention,
-    WeightType,
+    Activation, ArgMax, Attention, AttentionCut, AttentionSizes, Embed, Gated, Limit, Linear, MatrixTiling, Output,
+    Real, Request, RmsNorm, Rope, RopeOutput, Rotation, RowCut, RowOp, RowsTiling, Rowwise, Template, TileAttention,
+    WaveAttention, WeightType,
 };
 use std::path::Path;
 
@@ -16,23 +16,8 @@ fn weight(name: &str) -> WeightType {
 
 /// Attention of four heads over two, cut in some way.
 fn attention(tiling: impl Into<AttentionCut>) -> Request {
-    Attention {
-        heads: 4,
-        kv_heads: 2,
-        head_dim: 64,
-        value_dim: 64,
-        shared: false,
-        sinks: false,
-        sequences: false,
-        own: None,
-        cache: Elem::F16,
-        window: None,
-        scale: Real(0.125),
-        softcap: None,
-        output: Output::F32,
-        tiling: tiling.into(),
-    }
-    .into()
+    let sizes = AttentionSizes { heads: 4, kv_heads: 2, head_dim: 64, value_dim: 64, shared: false, cache: Elem::F16 };
+    Attention::new(&sizes, Real(0.125), tiling).into()
 }
 
 /// A file's name and what it is made of.

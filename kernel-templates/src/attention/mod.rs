@@ -126,6 +126,27 @@ impl Args {
 }
 
 impl Attention {
+    /// Of such heads with nothing beside scores and their softmax: all positions are seen, the result is `f32`.
+    pub fn new(sizes: &AttentionSizes, scale: Real, tiling: impl Into<AttentionCut>) -> Attention {
+        let &AttentionSizes { heads, kv_heads, head_dim, value_dim, shared, cache } = sizes;
+        Attention {
+            heads,
+            kv_heads,
+            head_dim,
+            value_dim,
+            shared,
+            sinks: false,
+            sequences: false,
+            cache,
+            window: None,
+            scale,
+            softcap: None,
+            output: Output::F32,
+            own: None,
+            tiling: tiling.into(),
+        }
+    }
+
     fn sizes(&self) -> AttentionSizes {
         let &Attention { heads, kv_heads, head_dim, value_dim, shared, cache, .. } = self;
         AttentionSizes { heads, kv_heads, head_dim, value_dim, shared, cache }

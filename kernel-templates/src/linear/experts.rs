@@ -53,6 +53,11 @@ pub(super) struct Chosen {
 }
 
 impl Experts {
+    /// `used` of `count` experts, which a router names, for rows of x that a token's experts share, and nothing more.
+    pub const fn routed(count: u32, used: u32) -> Experts {
+        Experts { count, used, routed: true, own: false, scale: false, grouped: false, summed: false, routing: None }
+    }
+
     pub(super) fn check(&self, l: &Linear) -> Result<(), TemplateError> {
         let unless = |ok, reason| TemplateError::unless(ok, FAMILY, format!("{self:?}"), reason);
         let rows = u64::from(self.count) * u64::from(l.n);

@@ -273,16 +273,7 @@ fn turned(routes: &[f64], t: usize, e: &Experts) -> (Vec<i32>, Vec<i32>) {
 fn routes_are_turned_round() {
     let mut r = Random::new(3);
     for (t, count, used) in [(1, 4, 2), (31, 5, 1), (32, 8, 8), (70, 16, 3)] {
-        let e = Experts {
-            count,
-            used,
-            routed: true,
-            own: false,
-            scale: false,
-            grouped: true,
-            summed: false,
-            routing: None,
-        };
+        let e = Experts { grouped: true, ..Experts::routed(count, used) };
         let routes = some_routes(&mut r, t, &e);
         let p = ExpertRows { experts: count, used };
         let before = vec![i32::MAX; t * count as usize];
@@ -306,16 +297,7 @@ fn groups_of_rows_are_multiplied_together() {
     let f16 = WeightType::Float(Elem::F16);
     let vectors: LinearCut = LinearTiling { tokens: 4, rows: 4, program_rows: 32, unroll: 1 }.into();
     let matrix: LinearCut = MatrixTiling { m: 16, n: 16, k: 32, waves: 1 }.into();
-    let experts = Experts {
-        count: 5,
-        used: 2,
-        routed: true,
-        own: false,
-        scale: false,
-        grouped: true,
-        summed: false,
-        routing: None,
-    };
+    let experts = Experts { grouped: true, ..Experts::routed(5, 2) };
     for tiling in [vectors, matrix] {
         let of = |n, k, weight, e: Experts| Linear {
             input: Output::F32,
@@ -336,16 +318,7 @@ fn products_are_with_the_chosen_experts() {
     let bf16 = WeightType::Float(Elem::BF16);
     let vectors: LinearCut = LinearTiling { tokens: 1, rows: 4, program_rows: 32, unroll: 1 }.into();
     let waves: LinearCut = RowsTiling { rows: 8, chunks: 2, waves: 1, fixed: false }.into();
-    let experts = Experts {
-        count: 5,
-        used: 2,
-        routed: true,
-        own: false,
-        scale: false,
-        grouped: false,
-        summed: false,
-        routing: None,
-    };
+    let experts = Experts::routed(5, 2);
     for tiling in [vectors, waves] {
         let of = |n, k, weight, e: Experts| Linear {
             input: Output::F32,
@@ -355,16 +328,7 @@ fn products_are_with_the_chosen_experts() {
         check_experts(&of(32, 64, q4, experts), 1);
         // Rows that are no whole groups stay inside their expert.
         check_experts(&of(45, 64, q4, Experts { own: true, ..experts }), 2);
-        let all = Experts {
-            count: 3,
-            used: 3,
-            routed: false,
-            own: true,
-            scale: false,
-            grouped: false,
-            summed: false,
-            routing: None,
-        };
+        let all = Experts { routed: false, own: true, ..Experts::routed(3, 3) };
         check_experts(&of(24, 40, bf16, all), 3);
         check_experts(&Linear { bias: true, ..of(40, 256, q6, Experts { scale: true, ..experts }) }, 4);
         let gated = Some(Gated { up: q4, activation: Activation::Silu });
@@ -377,16 +341,7 @@ fn products_are_with_the_chosen_experts() {
 #[test]
 fn experts_results_are_weighed_and_summed() {
     let of = |name: &str| WeightType::Quant(Format::from_name(name).expect("a format"));
-    let experts = Experts {
-        count: 9,
-        used: 2,
-        routed: true,
-        own: true,
-        scale: false,
-        grouped: false,
-        summed: true,
-        routing: None,
-    };
+    let experts = Experts { own: true, summed: true, ..Experts::routed(9, 2) };
     for (used, rows, chunks, waves) in [(1, 8, 2, 1), (2, 16, 4, 2), (3, 8, 2, 1), (8, 8, 2, 2)] {
         let tiling = RowsTiling { rows, chunks, waves, fixed: rows % 2 == 0 };
         let linear = |n, k, weight| Linear {
@@ -413,8 +368,7 @@ fn products_norm_their_row_and_choose_their_experts() {
         (40, 1, routing(Scoring::Softmax, false, 1.0)),
         (7, 2, None),
     ] {
-        let experts =
-            Experts { count, used, routed: true, own: false, scale: false, grouped: false, summed: false, routing };
+        let experts = Experts { routing, ..Experts::routed(count, used) };
         let tiling = RowsTiling { rows: 8, chunks: 4, waves: 2, fixed: true };
         let gated = Some(Gated { up: of("q6_k"), activation: Activation::Silu });
         let linear = Linear { input: Output::F32, experts: Some(experts), ..Linear::new(19, 256, of("q4_k"), tiling) };

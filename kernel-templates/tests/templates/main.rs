@@ -4,6 +4,7 @@ mod attention;
 mod experts;
 mod groups;
 mod linear;
+mod own_heads;
 mod panels;
 mod refusals;
 mod rope;

@@ -122,16 +122,7 @@ fn tiles_of_panels_fit_the_registers() {
 #[test]
 fn packed_experts_are_multiplied() {
     let panels = AVX512;
-    let experts = Experts {
-        count: 5,
-        used: 2,
-        routed: true,
-        own: false,
-        scale: false,
-        grouped: false,
-        summed: false,
-        routing: None,
-    };
+    let experts = Experts::routed(5, 2);
     let check = |l: &Linear, seed| check_experts_of(l, seed, |args| packed(l, panels, &args));
     for (grouped, tokens) in [(false, 1), (true, 4)] {
         let experts = Experts { grouped, ..experts };

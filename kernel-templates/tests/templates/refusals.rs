@@ -57,22 +57,8 @@ fn every_refusal_names_the_fact() {
     says(refused(Rope { rotation: Rotation::None, ..rope.clone() }), "n_rot = 16");
     says(refused(Rope { output: RopeOutput::Cache(Elem::I8), ..rope }), "cache of i8");
     let cut = AttentionTiling { group: 2, tokens: 1, tile: 8, keys: 4, depth: 16, panels: false, parted: false };
-    let attention = Attention {
-        value_dim: 16,
-        shared: false,
-        sinks: false,
-        sequences: false,
-        own: None,
-        heads: 4,
-        kv_heads: 2,
-        head_dim: 16,
-        cache: Elem::F16,
-        window: None,
-        scale: Real(1.0),
-        softcap: None,
-        output: Output::F32,
-        tiling: cut.into(),
-    };
+    let sizes = AttentionSizes { heads: 4, kv_heads: 2, head_dim: 16, value_dim: 16, shared: false, cache: Elem::F16 };
+    let attention = Attention::new(&sizes, Real(1.0), cut);
     says(refused(Attention { kv_heads: 3, ..attention.clone() }), "4 heads over 3");
     says(refused(Attention { head_dim: 20, ..attention.clone() }), "head_dim = 20");
     says(refused(Attention { shared: true, value_dim: 32, ..attention.clone() }), "values of 32 in keys of 16");

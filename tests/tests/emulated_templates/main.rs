@@ -11,6 +11,8 @@ mod experts;
 mod groups;
 #[path = "../../../kernel-templates/tests/templates/linear.rs"]
 mod linear;
+#[path = "../../../kernel-templates/tests/templates/own_heads.rs"]
+mod own_heads;
 #[path = "../../../kernel-templates/tests/templates/rope.rs"]
 mod rope;
 #[path = "../../../kernel-templates/tests/templates/rows.rs"]

@@ -10,6 +10,8 @@ mod experts;
 mod groups;
 #[path = "../../../kernel-templates/tests/templates/linear.rs"]
 mod linear;
+#[path = "../../../kernel-templates/tests/templates/own_heads.rs"]
+mod own_heads;
 #[path = "../../../kernel-templates/tests/templates/panels.rs"]
 mod panels;
 #[path = "../../../kernel-templates/tests/templates/rope.rs"]

@@ -61,15 +61,13 @@ impl Lowerer<'_> {
         let graph = self.graph;
         let t = graph.result(node);
         let rows = self.rows(t);
-        let Op::Attention { q, cache, n_head, sinks, n_kv_head, head_dim, scale, window, softcap, .. } =
-            *graph.op(node)
-        else {
+        let Op::Attention { q, cache, n_head, sinks, head_dim, scale, window, softcap, .. } = *graph.op(node) else {
             return;
         };
         let Some(sizes) = sizes(graph, graph.op(node)) else {
             unreachable!("the graph's verifier holds caches to states")
         };
-        let kt::AttentionSizes { value_dim, shared, .. } = sizes;
+        let value_dim = sizes.value_dim;
         let tokens = if self.mode == Mode::Decode { 1 } else { PREFILL_TOKENS };
         let sequences = self.sequences;
         let tiling = kt::AttentionCut::choose(&self.shape, &sizes, tokens).within(window);
@@ -85,20 +83,13 @@ impl Lowerer<'_> {
             norms: [q.norm, k.norm].map(|norm| norm.map(|(_, eps)| Real(eps))),
         });
         let attention = move |output| kt::Attention {
-            heads: n_head,
-            kv_heads: n_kv_head,
-            head_dim,
-            value_dim,
-            shared,
             sinks: sinks.is_some(),
             sequences,
-            cache: CACHE_ELEM,
             window,
-            scale: Real(scale),
             softcap: softcap.map(Real),
             output,
             own: heads,
-            tiling,
+            ..kt::Attention::new(&sizes, Real(scale), tiling)
         };
         let q = self.f32(own.as_ref().map_or(q, |(q, ..)| q.x));
         let own = own.map(|(q, k, v)| {

@@ -220,16 +220,7 @@ impl Lowerer<'_> {
         let rows = self.rows(t);
         let (n, k, used) = (graph.cols(t), graph.cols(p.weight), graph.cols(routes) / 2);
         let weight = self.weight_type(p.weight);
-        let experts = kt::Experts {
-            grouped: false,
-            count: p.n_expert,
-            used,
-            routed: true,
-            own: true,
-            scale: false,
-            summed: true,
-            routing: None,
-        };
+        let experts = kt::Experts { own: true, summed: true, ..kt::Experts::routed(p.n_expert, used) };
         let request = kt::Linear {
             input: Output::F32,
             experts: Some(experts),
